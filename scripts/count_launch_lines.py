@@ -265,8 +265,8 @@ def _real(
     if hasattr(settings, "check_server_args"):
         settings.check_server_args()
     declared = (getattr(type(settings), where, ()) for where in ("__dataclass_fields__", "__annotations__"))
-    names = dict.fromkeys([*(each for names in declared for each in names), *vars(settings)])
-    found = {each: getattr(view, each, None) for each in names if not each.startswith("_")}
+    names = dict.fromkeys([*(name for names in declared for name in names), *vars(settings)])
+    found = {name: getattr(view, name, None) for name in names if not name.startswith("_")}
     return {
         each: getattr(value, "value", value) for each, value in found.items() if isinstance(value, _PLAIN)
     }

@@ -176,7 +176,7 @@ def text_tools() -> str:
     """Return the results of ``scripts/compare_text_tools.py``, one row per tool."""
     results = _text_tools()
     columns = {"clean": "clean", "correct": "correct", "wrong": "wrong", "conflict": "left"}
-    rows = [[each["tool"], *(str(each[key]) for key in columns.values())] for each in results["tools"]]
+    rows = [[result["tool"], *(str(result[key]) for key in columns.values())] for result in results["tools"]]
     kinds = Counter(tree["kind"] for tree in results["trees"])
     trees = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
     return f"{results['files']} files in {len(results['trees'])} trees ({trees}):\n\n" + _table(
@@ -233,17 +233,18 @@ def ported_backwards() -> str:
     columns = backwards["distances"]
     tools = list(next(iter(columns.values()))["tools"])
     rows = [
-        [tool, *(_share(each["tools"][tool], each["files"]) for each in columns.values())] for tool in tools
+        [tool, *(_share(column["tools"][tool], column["files"]) for column in columns.values())]
+        for tool in tools
     ]
-    missing = [each.get("lacking", {}).get("a statement", 0) for each in columns.values()]
+    missing = [column.get("lacking", {}).get("a statement", 0) for column in columns.values()]
     ours = [
         f"{each['tools']['patchkit port']['landed'] / max(1, each['files'] + more):.0%}".replace("%", " %")
         for each, more in zip(columns.values(), missing, strict=True)
     ]
     rows.append(["patchkit port, a missing statement counted as a conflict", *ours])
-    rows.append(["files", *(str(each["files"]) for each in columns.values())])
+    rows.append(["files", *(str(column["files"]) for column in columns.values())])
     for lacking in ("the file", "a class or function", "a statement"):
-        counts = (each.get("lacking", {}).get(lacking, 0) for each in columns.values())
+        counts = (column.get("lacking", {}).get(lacking, 0) for column in columns.values())
         rows.append([f"not counted: the tree lacks {lacking}", *map(str, counts)])
     head = ["tool: clean files (wrong)", *(f"{distance} back" for distance in columns)]
     return f"{backwards['commits']} commits, seed {backwards['seed']}:\n\n" + _table(head, rows)
@@ -263,7 +264,7 @@ def ported_left() -> str:
     }
     columns = _ported()["backwards"]["distances"]
     rows = [
-        [reason, *(str(each["left"].get(kind, 0)) for each in columns.values())]
+        [reason, *(str(column["left"].get(kind, 0)) for column in columns.values())]
         for kind, reason in kinds.items()
     ]
     return _table(["reason of the conflict", *(f"{distance} back" for distance in columns)], rows)
@@ -507,13 +508,17 @@ def kill_rates() -> str:
         (json.loads(path.read_text(encoding="utf-8")) for path in files), key=lambda run: run["date"]
     )
     notes = json.loads((folder / "tool" / "judged.json").read_text(encoding="utf-8"))
-    judged = {(each["file"], each["diff"]): each for each in notes if "judgement" in each}
+    judged = {(note["file"], note["diff"]): note for note in notes if "judgement" in note}
     rows = []
     for run in runs:
         survivors = [
             judged.get((each["file"], each["diff"])) for each in run["results"] if not each["killed"]
         ]
-        sound = [each for each in survivors if each is not None and each["judgement"] != "equivalent"]
+        sound = [
+            survivor
+            for survivor in survivors
+            if survivor is not None and survivor["judgement"] != "equivalent"
+        ]
         since = run["killed"] + sum(bool(each["killed_since"]) for each in sound)
         today = "" if None in survivors or not survivors else f"{since} of {run['killed'] + len(sound)}"
         sample = re.search(r"--(?:room|only) (\S+)", run["command"])

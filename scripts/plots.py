@@ -305,7 +305,7 @@ def text_tools(results: Sequence[Result], files: int) -> Figure:
     for key, label, colour in shares:
         counts = [result[key] for result in results]
         axes.barh(places, counts, 0.7, left=start, color=colour, label=label)
-        start = [at + count for at, count in zip(start, counts, strict=True)]
+        start = [index + count for index, count in zip(start, counts, strict=True)]
     for place, result in zip(places, results, strict=True):
         axes.annotate(str(result["correct"]), (4, place), va="center", color="white")
     axes.set_yticks(places, [result["tool"] for result in results])
@@ -326,17 +326,20 @@ def ported(distances: Mapping[str, Result]) -> Figure:
     tools = list(next(iter(distances.values()))["tools"])
     spare = (*_SPARE, COLOURS["upstream"], COLOURS["upstream-own"])
     colours = {
-        tool: COLOURS["patchkit"] if tool.startswith("patchkit") else spare[at % len(spare)]
-        for at, tool in enumerate(tools)
+        tool: COLOURS["patchkit"] if tool.startswith("patchkit") else spare[index % len(spare)]
+        for index, tool in enumerate(tools)
     }
     for axes, key, title in (
         (clean, "landed", "clean, % of files"),
         (wrong, "wrong", "clean but wrong, % of files"),
     ):
-        for at, (tool, marker) in enumerate(zip(tools, _MARKERS, strict=False)):
-            shares = [100 * each["tools"][tool][key] / max(1, each["files"]) for each in distances.values()]
+        for index, (tool, marker) in enumerate(zip(tools, _MARKERS, strict=False)):
+            shares = [
+                100 * distance["tools"][tool][key] / max(1, distance["files"])
+                for distance in distances.values()
+            ]
             # Beside each other: some tools have the same shares.
-            places = [place + 0.05 * (at - (len(tools) - 1) / 2) for place in range(len(shares))]
+            places = [place + 0.05 * (index - (len(tools) - 1) / 2) for place in range(len(shares))]
             axes.plot(
                 places, shares, color=colours[tool], marker=marker, markersize=4, label=tool, clip_on=False
             )

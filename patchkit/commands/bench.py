@@ -50,9 +50,9 @@ def bench(
     """
     launched = server_command(command)
     load = partial(gpus, launched.environment, *launched.gpus)
-    found = load()
-    require_idle(found)
-    date, before = datetime.datetime.now(datetime.timezone.utc), host_load(found)
+    loads = load()
+    require_idle(loads)
+    date, before = datetime.datetime.now(datetime.timezone.utc), host_load(loads)
     options, notes = _room(launched, workload)
     with scratch() as folder, Watchdog(folder) as watchdog:
         watch("copying and patching")
@@ -82,7 +82,7 @@ def bench(
 
         race = Race(launch, workload, load, folder / "traces", watch)
         batches = race.run()
-        after = host_load(found)
+        after = host_load(loads)
     if not race.beside:
         notes += (
             "The servers ran one after the other: the interval leaves out what differs from start to start.",
@@ -91,7 +91,7 @@ def bench(
         command=command,
         date=date.isoformat(timespec="seconds"),
         trees=(served[0], served[1]),
-        gpus=tuple(gpu.name for gpu in found),
+        gpus=tuple(gpu.name for gpu in loads),
         host=(before, after),
         beside=race.beside,
         batches=batches,

@@ -36,18 +36,18 @@ def gains(version: str | None, prefill: str, decode: str, default: Collection[st
     backend = decode if prefill == decode else f"{prefill}+{decode}"
     cases = [
         Gain(
-            each.answer.trees[0].version or "",
-            f"{each.model}, top-k {each.top_k}" if each.top_k else each.model,
-            each.layers,
+            server.answer.trees[0].version or "",
+            f"{server.model}, top-k {server.top_k}" if server.top_k else server.model,
+            server.layers,
             batch.batch,
-            ", ".join(dict.fromkeys(each.answer.gpus)),
+            ", ".join(dict.fromkeys(server.answer.gpus)),
             batch.ratio,
             batch.interval,
-            each.gain(batch),
+            server.gain(batch),
         )
-        for each in recorded(RECORDED)
-        if each.backend == backend and each.is_of(default)
-        for batch in each.answer.batches
+        for server in recorded(RECORDED)
+        if server.backend == backend and server.is_of(default)
+        for batch in server.answer.batches
         # The time of a run with other tokens is not comparable, and one of a few pairs is none.
         if batch.tokens == "equal" and batch.interval is not None
     ]
@@ -58,7 +58,11 @@ def gains(version: str | None, prefill: str, decode: str, default: Collection[st
 def _closest(release: str | None, measured: set[str]) -> str | None:
     """Return the release itself if it was measured, else the latest older one, else the earliest."""
     ordered = sorted(measured, key=_order)
-    older = [each for each in ordered if release is not None and _order(each) <= _order(release)]
+    older = [
+        older_release
+        for older_release in ordered
+        if release is not None and _order(older_release) <= _order(release)
+    ]
     return next(iter(older[-1:] or ordered), None)
 
 

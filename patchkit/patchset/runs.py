@@ -59,8 +59,8 @@ class KnownRuns(msgspec.Struct, frozen=True):
 
     def all_ran(self, names: Iterable[str], version: str | None) -> bool | None:
         """Return whether each of several patches or parts ran on a tree's release, or None if that is unknown."""
-        found = {self.ran(name, version) for name in names}
-        return None if None in found else False not in found
+        answers = {self.ran(name, version) for name in names}
+        return None if None in answers else False not in answers
 
 
 def is_default(name: str, patches: Sequence[str] | None, opt_in: Sequence[str]) -> bool:
@@ -88,8 +88,8 @@ def release_of(version: str | None) -> str | None:
 
 def never_run(patches: Iterable[str], version: str | None) -> str:
     """Return a sentence that names the patches that never ran on a tree's release, empty if there are none."""
-    known = read()
-    never = [patch for patch in patches if known.ran(patch, version) is False]
+    known_runs = read()
+    never = [patch for patch in patches if known_runs.ran(patch, version) is False]
     if not never:
         return ""
     return f"Never run on a GPU with {release_of(version)}: {', '.join(never)} (patchkit show PATCH lists the runs)"

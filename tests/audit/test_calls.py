@@ -396,11 +396,11 @@ class Inner:
 def run(batch, held): held.use(batch.seq_lens_cpu)
 """,
     "a_method_that_many_classes_have": "".join(
-        f"class C{at}:\n    def use(self, lens): lens.max()\n" for at in range(7)
+        f"class C{index}:\n    def use(self, lens): lens.max()\n" for index in range(7)
     )
     + "def run(batch, held): held.use(batch.seq_lens_cpu)\n",
     "a_method_that_six_classes_have": "".join(
-        f"class C{at}:\n    def use(self, lens): lens.max()  # finds PK101\n" for at in range(6)
+        f"class C{index}:\n    def use(self, lens): lens.max()  # finds PK101\n" for index in range(6)
     )
     + "def run(batch, held): held.use(batch.seq_lens_cpu)\n",
     "a_tensor_of_the_mirror_is_there": """\

@@ -59,7 +59,9 @@ def tree(**files: str) -> AuditedProgram:
 
 def whole(holder: str = HOLDER) -> tuple[AuditedProgram, dict[str, Function]]:
     program = tree(**{"srt/runners.py": RUNNERS, "srt/holder.py": holder})
-    return program, {each.qualname: each for module in program.core for each in module.all_functions()}
+    return program, {
+        function.qualname: function for module in program.core for function in module.all_functions()
+    }
 
 
 @pytest.mark.parametrize(
@@ -114,9 +116,9 @@ def test_the_runner_that_a_class_constructs(attribute: str, cls: str | None) -> 
 def test_who_holds_a_runner_calls_a_method_that_it_has() -> None:
     program, functions = whole()
     runners = Runners(program)
-    assert {cls.name: [each.qualname for each in found] for cls, found in runners.holders.items()} == {
-        "PrefillGraphRunner": ["ModelRunner.forward"]
-    }
+    assert {
+        cls.name: [function.qualname for function in functions] for cls, functions in runners.holders.items()
+    } == {"PrefillGraphRunner": ["ModelRunner.forward"]}
     assert runners.is_called_by_attribute(functions["PrefillGraphRunner.replay"])
     assert not runners.is_called_by_attribute(functions["CudaGraphRunner.replay"])
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def outputs(*tokens: Sequence[int], finish: str = "length", steps: int = 1) -> list[Reply]:
-    return [Reply(tuple(each), finish, steps) for each in tokens]
+    return [Reply(tuple(token), finish, steps) for token in tokens]
 
 
 def test_identical_outputs_have_no_difference() -> None:
@@ -61,7 +61,9 @@ def test_tokens_are_not_judged_where_two_runs_of_the_first_tree_differ() -> None
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=4), max_size=4), st.data())
 def test_a_difference_is_found_exactly_where_one_is(tokens: list[list[int]], data: st.DataObject) -> None:
-    other = [data.draw(st.one_of(st.just(each), st.lists(st.integers(0, 3), max_size=4))) for each in tokens]
+    other = [
+        data.draw(st.one_of(st.just(token), st.lists(st.integers(0, 3), max_size=4))) for token in tokens
+    ]
     found = first_difference(outputs(*tokens), outputs(*other))
     assert (found is None) == (tokens == other)
     if found is not None:

@@ -9,13 +9,13 @@ from patchkit.change.outline import Item, outline
 
 
 def items(code: str) -> list[Item]:
-    return list(outline(f"{code}\n").parts)
+    return list(outline(f"{code}\n").children)
 
 
 def branches(code: str) -> list[Item]:
     """Return the branches of the one statement, the first one left out."""
     (statement,) = items(code)
-    return [each for each in statement.walk() if each.kind in {"elif", "except", "case"}]
+    return [node for node in statement.walk() if node.kind in {"elif", "except", "case"}]
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_a_conflict_of_what_is_not_there_is_behind_what_stands_before_it(ours: s
     merge, whole = Merge(nowhere), outline(ours)
     merge.make(outline(base), outline(base.replace("b = 2", "b = 5")), whole)
     (edit,) = merge.log.edits
-    assert edit.region == Region(whole.parts[0], 1, 1)
+    assert edit.region == Region(whole.children[0], 1, 1)
 
 
 def test_a_function_that_is_not_there_is_no_site() -> None:
@@ -564,8 +564,8 @@ def listed(names: list[str]) -> st.SearchStrategy[list[str]]:
 def test_what_comes_out_is_valid(form: str, names: list[str], data: st.DataObject) -> None:
     versions = [form.format(", ".join(data.draw(listed(names)))) for _ in range(3)]
     try:
-        for each in versions:
-            outline(each)
+        for version in versions:
+            outline(version)
     except NoOutlineError:
         assume(False)
     made, _ = ported(*versions)

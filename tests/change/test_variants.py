@@ -25,14 +25,14 @@ LONG = "book.days = clamp(book.days + extra, least, most)"
 
 
 def place(code: str, site: str) -> Item:
-    found = outline(code).find(site)
-    assert found is not None
-    return found
+    item = outline(code).find(site)
+    assert item is not None
+    return item
 
 
 def last(code: str, site: str) -> Item:
     scope = place(code, site) if site else outline(code)
-    return scope.parts[-1]
+    return scope.children[-1]
 
 
 def variant(theirs: str, ours: str, site: str, outcome: Outcome = Outcome.LANDED, *names: str) -> str:

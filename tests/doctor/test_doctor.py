@@ -1324,7 +1324,7 @@ def needs_cpu_seq_lens(self):
 def test_models_are_named_by_what_they_have_and_by_their_architecture(
     models: tuple[str, ...], named: str
 ) -> None:
-    facts = [{LLAMA if fact == "L" else fact: True for fact in each} for each in models]
+    facts = [{LLAMA if fact == "L" else fact: True for fact in model} for model in models]
     assert models_named(facts) == f"for models or drafts {named}"
 
 

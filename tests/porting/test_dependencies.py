@@ -65,7 +65,7 @@ def found(
     before = {DESK: USER, SHELF: base, "srt/wax.py": b"def melt():\n    pass\n"}
     tree = MemoryTree({DESK: USER, SHELF: HELPERS, **(ours or {})})
     landing = land(sources, Trees(MemoryTree(before), tree))
-    return [(each.file, each.message) for each in dependencies_of(tree, sources, landing)]
+    return [(finding.file, finding.message) for finding in dependencies_of(tree, sources, landing)]
 
 
 SEALED = HELPERS + b"\n\ndef seal(book):\n    return melt(book)\n"
@@ -259,8 +259,8 @@ def test_a_field_of_a_class_is_a_parameter_of_it() -> None:
 
 
 def test_a_definition_that_an_import_replaces_keeps_its_callers() -> None:
-    at = HELPERS.index(b"def stamp")
-    new = b"from sglang.srt.wax import stamp\n\n\n" + HELPERS[:at].rstrip() + b"\n"
+    index = HELPERS.index(b"def stamp")
+    new = b"from sglang.srt.wax import stamp\n\n\n" + HELPERS[:index].rstrip() + b"\n"
     own = b"from sglang.srt.shelf import stamp\n\n\ndef keep(a):\n    return stamp(book=a)\n"
     assert found((b"book.out = False", b"book.out = None"), new, {FORK: own}) == []
 

@@ -28,7 +28,7 @@ def take(book):
 
 def found(before: bytes, after: bytes) -> list[tuple[str, str]]:
     tree = MemoryTree({DESK: before, SHELF: HELPERS})
-    return [(each.function, each.message) for each in findings_of(tree, {DESK: after}, ())]
+    return [(finding.function, finding.message) for finding in findings_of(tree, {DESK: after}, ())]
 
 
 def test_what_was_wrong_before_is_no_finding() -> None:
@@ -43,7 +43,7 @@ def test_what_is_wrong_once_more_is_one_finding_each() -> None:
 
 def test_all_that_is_wrong_in_a_new_file_is_a_finding() -> None:
     tree = MemoryTree({SHELF: HELPERS})
-    messages = [each.message for each in findings_of(tree, {DESK: WRONG}, ())]
+    messages = [finding.message for finding in findings_of(tree, {DESK: WRONG}, ())]
     assert len(messages) == 3
 
 
@@ -82,7 +82,7 @@ def test_an_import_of_what_the_tree_lacks_is_a_finding_wherever_it_runs(
 ) -> None:
     head = b"import contextlib\nfrom typing import TYPE_CHECKING\n\n"
     findings = findings_of(MemoryTree(SHELVED), {DESK: head + b"x = 1\n" + code}, ())
-    assert [each.message for each in findings if each.rule == "PV301"] == messages
+    assert [finding.message for finding in findings if finding.rule == "PV301"] == messages
 
 
 READER = b"""\
@@ -109,7 +109,7 @@ def test_an_attribute_that_the_tree_sets_under_a_name_that_it_computes_is_no_fin
     shelf = b"def fill(desk, kind):\n    %s\n" % setter
     tree = MemoryTree({DESK: counter, SHELF: shelf})
     findings = findings_of(tree, {DESK: counter + READER}, ())
-    assert [each.rule for each in findings] == ["PV406"] * is_one
+    assert [finding.rule for finding in findings] == ["PV406"] * is_one
 
 
 @pytest.mark.parametrize("is_whole", [True, False])

@@ -236,7 +236,7 @@ def test_a_tree_that_a_benchmark_names_by_a_hostile_ref_is_not_written(
 
 
 def outputs(*tokens: Sequence[int], finish: str = "length", steps: int = 1) -> list[Reply]:
-    return [Reply(tuple(each), finish, steps) for each in tokens]
+    return [Reply(tuple(token), finish, steps) for token in tokens]
 
 
 def a_run(*tokens: Sequence[int]) -> tuple[Reply, ...]:

@@ -348,12 +348,12 @@ def test_what_is_written_is_what_commands_read(
 ) -> None:
     save(benchmarks, plain(), ours(batch=1))
     save(benchmarks, plain(), ours(backend="fa3", reached=["27998", "26128"]))
-    found = known(benchmarks)
-    assert len(found.runs) == 2
+    known_runs = known(benchmarks)
+    assert len(known_runs.runs) == 2
     monkeypatch.setattr(load, "BUILT_IN", tmp_path / "patches")
     (tmp_path / "patches").mkdir()
-    (tmp_path / "patches" / runs.NAME).write_text(gpu_runs.written(found), encoding="utf-8")
-    assert runs.read() == found
+    (tmp_path / "patches" / runs.NAME).write_text(gpu_runs.written(known_runs), encoding="utf-8")
+    assert runs.read() == known_runs
 
 
 def test_the_published_file_is_what_the_published_results_come_to() -> None:

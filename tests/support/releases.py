@@ -112,8 +112,8 @@ def wheel(version: str) -> Path:
     with FileLock(cache / f"sglang-{version}.lock"):
         if not any(cache.glob(name)):
             _download(version, cache)
-    (found,) = cache.glob(name)
-    return found
+    (path,) = cache.glob(name)
+    return path
 
 
 def _download(version: str, cache: Path) -> None:

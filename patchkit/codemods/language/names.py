@@ -66,22 +66,22 @@ class Names:
     def bound_in(self, scope: Scope) -> frozenset[str]:
         """Return the names that a scope itself binds in any way."""
         binder = self._inside(scope)
-        return frozenset(each.name for each in binder.assignments)
+        return frozenset(assignment.name for assignment in binder.assignments)
 
     def is_imported(self, scope: Scope, name: str) -> bool:
         """Return whether only imports bind a name that is read in a scope, or nothing does."""
-        found = self._bindings(self._inside(scope), name)
-        return all(isinstance(each, BuiltinAssignment | ImportAssignment) for each in found)
+        bindings = self._bindings(self._inside(scope), name)
+        return all(isinstance(binding, BuiltinAssignment | ImportAssignment) for binding in bindings)
 
     def _bindings(self, binder: Binder, name: str) -> set[BaseAssignment]:
         """Return all bindings of the variable that ``name`` refers to in a scope."""
-        found = set(binder[name])
-        owner = next((each.scope for each in found), None)
+        assignments = set(binder[name])
+        owner = next((assignment.scope for assignment in assignments), None)
         # A walrus in a comprehension binds in the enclosing scope.
-        nodes = {each.node for each in found if isinstance(each, Assignment)}
+        nodes = {assignment.node for assignment in assignments if isinstance(assignment, Assignment)}
         if isinstance(owner, ComprehensionScope) and nodes <= self._walruses:
             return self._bindings(owner.parent, name)
-        return found
+        return assignments
 
     def _binder(self, node: cst.CSTNode) -> Binder:
         binder = self._scopes[node]
@@ -112,17 +112,19 @@ def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
     imported: set[str] = set()
     pending = [(child, step[0] in _BINDING) for step, child in syntax.children(node)]
     while pending:
-        found, is_target = pending.pop()
-        if type(found) is cst.Name:
-            given |= {found.value} if is_target else set()
-        elif type(found) is cst.ImportAlias:
-            imported.add(bound_as(found))
-        elif type(found) in syntax.STATEMENTS:  # Most statements stay the same between edits.
+        candidate, is_target = pending.pop()
+        if type(candidate) is cst.Name:
+            given |= {candidate.value} if is_target else set()
+        elif type(candidate) is cst.ImportAlias:
+            imported.add(bound_as(candidate))
+        elif type(candidate) in syntax.STATEMENTS:  # Most statements stay the same between edits.
             given, imported = (
-                one | other for one, other in zip((given, imported), may_bind(found), strict=True)
+                one | other for one, other in zip((given, imported), may_bind(candidate), strict=True)
             )
         else:
-            pending += [(child, is_target or step[0] in _BINDING) for step, child in syntax.children(found)]
+            pending += [
+                (child, is_target or step[0] in _BINDING) for step, child in syntax.children(candidate)
+            ]
     return frozenset(given), frozenset(imported)
 
 

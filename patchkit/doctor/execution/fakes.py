@@ -90,7 +90,7 @@ class Installed(importlib.machinery.PathFinder):
 def install(gpu: Gpu, package: str) -> None:
     """Replace what a tree's settings ask of the machine: packages, versions, the GPU, programs and the hub."""
     Installed.absent = _ABSENT if gpu.is_amd else _ABSENT | _ON_AMD
-    usual = [each for each in sys.meta_path if each is not importlib.machinery.PathFinder]
+    usual = [finder for finder in sys.meta_path if finder is not importlib.machinery.PathFinder]
     sys.meta_path[:] = [Present(package), *usual, Installed, SettingsFinder(package, absent=Installed.absent)]
     for name, value in {"__int__": 0, "__index__": 0, "__float__": 0.0, "__len__": 0}.items():
         setattr(Meta, name, lambda _, value=value: value)
@@ -294,13 +294,13 @@ def _transformers() -> None:
         ".models.auto.configuration_auto",
         ".models.auto.modeling_auto",
     ):
-        found: Any = importlib.import_module(f"transformers{module}")
-        found.PretrainedConfig = found.PreTrainedConfig = Config
-        found.AutoConfig, found.GenerationConfig = AutoConfig, generation
-        found.CONFIG_MAPPING = Registry()
-        found.CONFIG_MAPPING_NAMES = {}
-        found.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = {}
-        found.layer_type_validation = lambda *_, **__: None
+        loaded: Any = importlib.import_module(f"transformers{module}")
+        loaded.PretrainedConfig = loaded.PreTrainedConfig = Config
+        loaded.AutoConfig, loaded.GenerationConfig = AutoConfig, generation
+        loaded.CONFIG_MAPPING = Registry()
+        loaded.CONFIG_MAPPING_NAMES = {}
+        loaded.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = {}
+        loaded.layer_type_validation = lambda *_, **__: None
 
 
 class DataType:

@@ -26,7 +26,7 @@ _OTHER_BLOCK = "the code next to it is in another block in this tree"
 
 
 @dataclass
-class Gap:
+class Chunk:
     """The removed and added items between two that stay; ``left`` and ``right`` are their positions in theirs."""
 
     removed: list[Item]
@@ -34,36 +34,36 @@ class Gap:
     left: int
     right: int
 
-    def without_moves(self, moves: Mapping[Item, Item]) -> Gap:
-        """Return the gap without the statements that only move."""
+    def without_moves(self, moves: Mapping[Item, Item]) -> Chunk:
+        """Return the chunk without the statements that only move."""
         added = set(moves.values())
-        return Gap(
-            [each for each in self.removed if each not in moves],
-            [each for each in self.added if each not in added],
+        return Chunk(
+            [item for item in self.removed if item not in moves],
+            [item for item in self.added if item not in added],
             self.left,
             self.right,
         )
 
 
-def moved_items(gaps: Sequence[Gap]) -> dict[Item, Item]:
+def moved_items(chunks: Sequence[Chunk]) -> dict[Item, Item]:
     """Return the statements that move, unchanged, within the same block."""
-    removed = [(each, gap) for gap in gaps for each in gap.removed if not each.parts]
-    added = [(each, gap) for gap in gaps for each in gap.added]
-    found: dict[Item, Item] = {}
-    for one, gap in removed:
+    removed = [(item, chunk) for chunk in chunks for item in chunk.removed if not item.children]
+    added = [(item, chunk) for chunk in chunks for item in chunk.added]
+    pairs: dict[Item, Item] = {}
+    for one, chunk in removed:
         same = [(other, to) for other, to in added if other.code == one.code]
-        alone = len(same) == 1 and sum(each.code == one.code for each, _ in removed) == 1
-        if alone and same[0][1] is not gap and not is_incidental(one):
-            found[one] = same[0][0]
-    return found
+        alone = len(same) == 1 and sum(item.code == one.code for item, _ in removed) == 1
+        if alone and same[0][1] is not chunk and not is_incidental(one):
+            pairs[one] = same[0][0]
+    return pairs
 
 
 @dataclass
-class Slot:
+class InsertionPoint:
     """A position for an insertion; ``reason`` is how its surroundings differ, so much that it is not ``is_usable``."""
 
     container: Item
-    at: int
+    index: int
     reason: str = ""
     is_usable: bool = True
     base_text: str = ""
@@ -71,7 +71,7 @@ class Slot:
 
 
 @dataclass
-class Row:
+class Alignment:
     """The parts of an item in three versions, and the pairs that correspond."""
 
     base: Item
@@ -96,33 +96,34 @@ class Row:
         """Return how many parts of ours may be a part of base as well as the one that was paired with it."""
         if base.is_definition:
             names = [
-                [each.name for each in row.parts if each.kind == base.kind] for row in (self.base, self.ours)
+                [item.name for item in version.children if item.kind == base.kind]
+                for version in (self.base, self.ours)
             ]
-            before, after = (found.count(ours.name) for found in names)
+            before, after = (counted.count(ours.name) for counted in names)
             return after if 0 < before < after else 1
-        own = [each for each in self.only_in_ours() if each.code == base.code]
+        own = [item for item in self.only_in_ours() if item.code == base.code]
         if self.policy is Policy.REFUSE:
             return 1 + len(own)
-        known = _neighbours(self.base.parts, base)
-        paired = _equal(known, _neighbours(self.ours.parts, ours))
-        return 1 + sum(_equal(known, _neighbours(self.ours.parts, each)) >= paired for each in own)
+        neighbours = _neighbours(self.base.children, base)
+        paired = _equal(neighbours, _neighbours(self.ours.children, ours))
+        return 1 + sum(_equal(neighbours, _neighbours(self.ours.children, item)) >= paired for item in own)
 
-    def gone_comments(self, gap: Gap) -> dict[str, bool]:
-        """Return base's comments above what a gap removes or what follows it that this tree removed from there.
+    def gone_comments(self, chunk: Chunk) -> dict[str, bool]:
+        """Return base's comments above what a chunk removes or what follows it that this tree removed from there.
 
-        An item of the gap may have one of them above it now. True if this tree has another comment instead.
+        An item of the chunk may have one of them above it now. True if this tree has another comment instead.
         """
         if self.policy is Policy.REFUSE:
             return {}
-        following = self.theirs.parts[gap.right : gap.right + 1]
+        following = self.theirs.children[chunk.right : chunk.right + 1]
         ends = [
             (one, self.counterpart(one))
-            for one in (*gap.removed, *(self.from_theirs[each] for each in following))
+            for one in (*chunk.removed, *(self.from_theirs[item] for item in following))
         ]
         leads = [(one.lead, ours.lead) for one, ours in ends if ours is not None]
         if not following:
             leads.append((self.base.tail, self.ours.tail))
-        stays = {line for each in following for line in stripped_lines(each.lead)}
+        stays = {line for item in following for line in stripped_lines(item.lead)}
         return {
             line: loses_comments(ours, base, "")
             for base, ours in leads
@@ -132,142 +133,146 @@ class Row:
     def only_in_ours(self) -> list[Item]:
         """Return the parts of ours that base lacks."""
         taken = set(self.to_ours.values())
-        return [each for each in self.ours.parts if each not in taken]
+        return [item for item in self.ours.children if item not in taken]
 
     def own_codes(self) -> set[str]:
         """Return the parts of ours that differ from base, or that base lacks."""
         same = {ours for base, ours in self.to_ours.items() if base.code == ours.code}
-        return {each.code for each in self.ours.parts if each not in same}
+        return {item.code for item in self.ours.children if item not in same}
 
     def form_of(self, base: Item) -> Item | None:
         """Return the parts of ours at the position of a part of base, which may be other forms of it."""
-        parts, places = self.base.parts, {each: at for at, each in enumerate(self.ours.parts)}
-        at = parts.index(base)
-        left = next((self.to_ours[each] for each in parts[:at][::-1] if each in self.to_ours), None)
-        right = next((self.to_ours[each] for each in parts[at + 1 :] if each in self.to_ours), None)
+        parts, places = self.base.children, {item: index for index, item in enumerate(self.ours.children)}
+        position = parts.index(base)
+        left = next((self.to_ours[item] for item in parts[:position][::-1] if item in self.to_ours), None)
+        right = next((self.to_ours[item] for item in parts[position + 1 :] if item in self.to_ours), None)
         low = 0 if left is None else places[left] + 1
         high = len(places) if right is None else places[right]
         taken = set(self.to_ours.values())
-        inside = [each for each in self.ours.parts[low:high] if each not in taken]
+        inside = [item for item in self.ours.children[low:high] if item not in taken]
         if base.documentation:
-            return next((each for each in inside if each.documentation), None)
-        return next((each for each in inside if any(is_form(base, part) for part in each.walk())), None)
+            return next((item for item in inside if item.documentation), None)
+        return next((item for item in inside if any(is_form(base, part) for part in item.walk())), None)
 
-    def at(self, theirs: Item) -> Region:
+    def region_at(self, theirs: Item) -> Region:
         """Return the position in ours for an item of theirs."""
-        at = self.theirs.parts.index(theirs)
-        return self._near(at - 1, at + 1)
+        position = self.theirs.children.index(theirs)
+        return self._near(position - 1, position + 1)
 
-    def region(self, gap: Gap) -> Region:
-        """Return the parts of ours at the position of a gap."""
-        found = [self.counterpart(one) for one in gap.removed]
-        counterparts = [each for each in found if each is not None]
-        blocks = {each.above for each in counterparts}
+    def region(self, chunk: Chunk) -> Region:
+        """Return the parts of ours at the position of a chunk."""
+        counterparts_or_none = [self.counterpart(one) for one in chunk.removed]
+        counterparts = [item for item in counterparts_or_none if item is not None]
+        blocks = {counterpart.parent for counterpart in counterparts}
         block = blocks.pop() if len(blocks) == 1 else None
         if block is None:
-            return self._near(gap.left, gap.right)
-        at = [block.parts.index(each) for each in counterparts]
-        return Region(block, min(at), max(at) + 1)
+            return self._near(chunk.left, chunk.right)
+        positions = [block.children.index(counterpart) for counterpart in counterparts]
+        return Region(block, min(positions), max(positions) + 1)
 
-    def displacement(self, gap: Gap, found: Item) -> str:
-        """Return how the position of a gap's code in ours differs from the expected one; empty if it does not."""
-        if found.above is not self.ours:
+    def displacement(self, chunk: Chunk, place: Item) -> str:
+        """Return how the position of a chunk's code in ours differs from the expected one; empty if it does not."""
+        if place.parent is not self.ours:
             return _OTHER_BLOCK
-        left = self._neighbour(range(gap.left, -1, -1), behind=True)
-        right = self._neighbour(range(gap.right, len(self.theirs.parts)), behind=False)
-        at = self.ours.parts.index(found)
-        if left.at is None or right.at is None:
+        left = self._neighbour(range(chunk.left, -1, -1), behind=True)
+        right = self._neighbour(range(chunk.right, len(self.theirs.children)), behind=False)
+        position = self.ours.children.index(place)
+        if left.index is None or right.index is None:
             return _OTHER_BLOCK
-        return "" if left.at <= at < right.at else _OTHER_ORDER
+        return "" if left.index <= position < right.index else _OTHER_ORDER
 
     def _near(self, left: int, right: int) -> Region:
         before = self._neighbour(range(left, -1, -1), behind=True)
-        behind = self._neighbour(range(right, len(self.theirs.parts)), behind=False)
-        if before.at is None or behind.at is None:
-            slot = self._slot_in_other_block(before, behind)
-            return Region(slot.container, slot.at, slot.at)
+        behind = self._neighbour(range(right, len(self.theirs.children)), behind=False)
+        if before.index is None or behind.index is None:
+            point = self._point_in_other_block(before, behind)
+            return Region(point.container, point.index, point.index)
         is_left_nearer = before.item is not None and (behind.item is None or before.steps <= behind.steps)
-        at = before.at if is_left_nearer else behind.at
-        return Region(self.ours, at, at)
+        index = before.index if is_left_nearer else behind.index
+        return Region(self.ours, index, index)
 
     def is_imported(self, item: Item) -> bool:
         """Return whether other imports of the tree bind all names of an import."""
-        our_names = {name for each in self.ours.parts if each.is_import for name in imported(each)}
+        our_names = {name for item in self.ours.children if item.is_import for name in imported(item)}
         return all(name in our_names for name in imported(item))
 
-    def gaps(self) -> Iterator[Gap]:
-        """Yield the gaps: removed and added items between items that stay in order."""
-        base, theirs = self.base.parts, self.theirs.parts
-        places = {each: at for at, each in enumerate(theirs)}
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the chunks: removed and added items between items that stay in order."""
+        base, theirs = self.base.children, self.theirs.children
+        places = {item: index for index, item in enumerate(theirs)}
         last_b = last_t = -1
         moved: set[Item] = set()
         ends: list[tuple[int, int]] = []
-        for at, each in enumerate(base):
-            if each in self.to_theirs:
-                place = places[self.to_theirs[each]]
-                if place > (ends[-1][1] if ends else -1) and not self._is_jump(at, place, places):
-                    ends.append((at, place))
+        for index, item in enumerate(base):
+            if item in self.to_theirs:
+                place = places[self.to_theirs[item]]
+                if place > (ends[-1][1] if ends else -1) and not self._is_jump(index, place, places):
+                    ends.append((index, place))
                 else:
-                    moved.add(each)
-        unmoved = {self.to_theirs[each] for each in moved}
+                    moved.add(item)
+        unmoved = {self.to_theirs[item] for item in moved}
         for end_b, end_t in (*ends, (len(base), len(theirs))):
-            removed = [each for each in base[last_b + 1 : end_b] if each not in moved]
-            added = [each for each in theirs[last_t + 1 : end_t] if each not in unmoved]
+            removed = [item for item in base[last_b + 1 : end_b] if item not in moved]
+            added = [item for item in theirs[last_t + 1 : end_t] if item not in unmoved]
             if removed or added:
-                yield Gap(removed, added, last_t, end_t)
+                yield Chunk(removed, added, last_t, end_t)
             last_b, last_t = end_b, end_t
 
-    def _is_jump(self, at: int, place: int, places: Mapping[Item, int]) -> bool:
+    def _is_jump(self, index: int, place: int, places: Mapping[Item, int]) -> bool:
         """Return whether a definition moved down past others, which then seem to have moved up."""
-        if not self.base.parts[at].is_definition:
+        if not self.base.children[index].is_definition:
             return False
         behind = [
-            places[self.to_theirs[each]] for each in self.base.parts[at + 1 :] if each in self.to_theirs
+            places[self.to_theirs[item]] for item in self.base.children[index + 1 :] if item in self.to_theirs
         ]
         return sum(other < place for other in behind) > 1
 
-    def slot(self, added: Sequence[Item]) -> Slot:
+    def insertion_point(self, added: Sequence[Item]) -> InsertionPoint:
         """Return the position for an insertion, beside its neighbours, and never in unreachable code."""
-        found = self._place(added)
-        before = found.container.parts[: found.at]
+        point = self._place(added)
+        before = point.container.children[: point.index]
         if before and before[-1].is_exit:
             reason = "in this tree the statement before it leaves the block"
-            return replace(found, reason=reason, is_usable=False, ours_text=before[-1].plain)
-        return found
+            return replace(point, reason=reason, is_usable=False, ours_text=before[-1].dedented)
+        return point
 
-    def _place(self, added: Sequence[Item]) -> Slot:
-        theirs, ours = self.theirs.parts, self.ours
+    def _place(self, added: Sequence[Item]) -> InsertionPoint:
+        theirs, ours = self.theirs.children, self.ours
         first, last = theirs.index(added[0]), theirs.index(added[-1])
         left = self._neighbour(range(first - 1, -1, -1), behind=True)
         right = self._neighbour(range(last + 1, len(theirs)), behind=False)
-        if left.at is None or right.at is None:
-            return self._slot_in_other_block(left, right)
-        low, high = left.at, right.at
+        if left.index is None or right.index is None:
+            return self._point_in_other_block(left, right)
+        low, high = left.index, right.index
         if left.item is None and ours.docstring is not None:
             low = min(1, high)
         if added[0].kind == "elif":
             low, high = self._among_branches(theirs[:first], theirs[last + 1 :], low, high)
         base_text = "".join(
-            each.plain for each in (*theirs[max(0, first - 1) : first], *theirs[last + 1 : last + 2])
+            item.dedented for item in (*theirs[max(0, first - 1) : first], *theirs[last + 1 : last + 2])
         )
         is_free = self._is_free(added)
-        is_beside = left.is_next or right.is_next or ours.is_scope or not ours.parts
+        is_beside = left.is_next or right.is_next or ours.is_scope or not ours.children
         if not is_beside and not all(map(is_incidental, added)):
-            return Slot(
+            return InsertionPoint(
                 ours, low, "the code next to it is not in this tree", is_usable=False, base_text=base_text
             )
         if low == high:
-            return Slot(ours, low)
+            return InsertionPoint(ours, low)
         if low > high:
             reason = "" if is_free else _OTHER_ORDER
-            return Slot(ours, low if left.steps <= right.steps else high, reason, base_text=base_text)
-        ours_text = "".join(each.plain for each in ours.parts[max(0, low - 1) : high + 1])
-        is_ordered = any(map(_is_field, added)) and any(map(_is_field, ours.parts[low:high]))
+            return InsertionPoint(
+                ours, low if left.steps <= right.steps else high, reason, base_text=base_text
+            )
+        ours_text = "".join(item.dedented for item in ours.children[max(0, low - 1) : high + 1])
+        is_ordered = any(map(_is_field, added)) and any(map(_is_field, ours.children[low:high]))
         if self.policy is Policy.REFUSE and (is_ordered or not is_free):
             reason = "this tree has other code at its place"
-            return Slot(ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text)
-        removed = {self.to_ours.get(each) for each in self.base.parts if each not in self.to_theirs}
-        own = [each for each in ours.parts[low:high] if each not in removed]
+            return InsertionPoint(
+                ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text
+            )
+        removed = {self.to_ours.get(item) for item in self.base.children if item not in self.to_theirs}
+        own = [item for item in ours.children[low:high] if item not in removed]
         is_left_nearer = left.item is not None and left.steps <= right.steps
         # A guard at the start of a function is for all of it.
         is_first = all(map(is_incidental, theirs[:first]))
@@ -279,57 +284,63 @@ class Row:
             is_assigned = left.is_next and left.item is not None and left.item.kind in _ASSIGNMENTS
             is_below = is_free and right.item is None and is_assigned
             is_low = is_left_nearer or is_guard or is_below or (left.item is None and right.steps > 1)
-            return Slot(ours, low if is_low else high)
+            return InsertionPoint(ours, low if is_low else high)
         clashing = clash(added, own)
         if clashing and self.policy is Policy.ADAPT:
             reason = f"this tree has code of its own at its place that {clashing}"
-            return Slot(ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text)
-        at = low if is_left_nearer or is_guard else high
-        return Slot(
-            ours, at, "the code next to it uses the same names", base_text=base_text, ours_text=ours_text
+            return InsertionPoint(
+                ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text
+            )
+        index = low if is_left_nearer or is_guard else high
+        return InsertionPoint(
+            ours, index, "the code next to it uses the same names", base_text=base_text, ours_text=ours_text
         )
 
     def _among_branches(
         self, before: Sequence[Item], behind: Sequence[Item], low: int, high: int
     ) -> tuple[int, int]:
         """Return the positions for a branch: behind all that test what those above it test, before all others."""
-        above, below = ({dumped(each.nodes[0]) for each in row if each.nodes} for row in (before, behind))
-        tests = [dumped(each.nodes[0]) for each in self.ours.parts]
-        low = max([low, *(at + 1 for at, test in enumerate(tests) if test in above)])
-        return low, min([high, *(at for at, test in enumerate(tests) if test in below)])
+        above, below = ({dumped(item.nodes[0]) for item in items if item.nodes} for items in (before, behind))
+        tests = [dumped(item.nodes[0]) for item in self.ours.children]
+        low = max([low, *(index + 1 for index, test in enumerate(tests) if test in above)])
+        return low, min([high, *(index for index, test in enumerate(tests) if test in below)])
 
     def _is_free(self, added: Sequence[Item]) -> bool:
         return self.ours.is_scope and all(
-            each.is_definition or each.is_import or self.ours.kind == "ClassDef" for each in added
+            item.is_definition or item.is_import or self.ours.kind == "ClassDef" for item in added
         )
 
     def _neighbour(self, order: Iterable[int], *, behind: bool) -> _Neighbour:
         """Return the nearest item of ours on one side, also if it is in a branch now; the end if there is none."""
-        places = {each: at for at, each in enumerate(self.ours.parts)}
-        only_in_ours = {each.code: each for each in self.only_in_ours()}
+        places = {item: index for index, item in enumerate(self.ours.children)}
+        only_in_ours = {item.code: item for item in self.only_in_ours()}
         steps = 0
-        for steps, at in enumerate(order, 1):
-            base = self.from_theirs.get(self.theirs.parts[at])
-            item = only_in_ours.get(self.theirs.parts[at].code) if base is None else self.to_ours.get(base)
+        for steps, position in enumerate(order, 1):
+            base = self.from_theirs.get(self.theirs.children[position])
+            item = (
+                only_in_ours.get(self.theirs.children[position].code)
+                if base is None
+                else self.to_ours.get(base)
+            )
             if item is not None:
                 return _Neighbour(item, steps, places[item] + behind)
             inside = self.displaced(base) if base is not None and steps == 1 else None
             if inside is not None:
                 return _Neighbour(inside, steps, None)
-        return _Neighbour(None, steps, 0 if behind else len(self.ours.parts))
+        return _Neighbour(None, steps, 0 if behind else len(self.ours.children))
 
-    def _slot_in_other_block(self, left: _Neighbour, right: _Neighbour) -> Slot:
+    def _point_in_other_block(self, left: _Neighbour, right: _Neighbour) -> InsertionPoint:
         """Return the position of an insertion whose neighbour is in another block now."""
-        near = [each for each in (left, right) if each.item is not None]
-        here = [each.at for each in near if each.at is not None]
+        near = [neighbour for neighbour in (left, right) if neighbour.item is not None]
+        here = [neighbour.index for neighbour in near if neighbour.index is not None]
         if here:
-            return Slot(self.ours, here[0], _OTHER_BLOCK)
-        blocks = {each.item.above for each in near if each.item is not None}
+            return InsertionPoint(self.ours, here[0], _OTHER_BLOCK)
+        blocks = {neighbour.item.parent for neighbour in near if neighbour.item is not None}
         item, behind = (left.item, 1) if near[0] is left else (right.item, 0)
         assert item is not None  # What has no place in the block is in another.
-        assert item.above is not None  # So it is in one.
-        at = item.above.parts.index(item) + behind
-        return Slot(item.above, at, _OTHER_BLOCK, is_usable=len(blocks) == 1)
+        assert item.parent is not None  # So it is in one.
+        index = item.parent.children.index(item) + behind
+        return InsertionPoint(item.parent, index, _OTHER_BLOCK, is_usable=len(blocks) == 1)
 
 
 @dataclass(frozen=True)
@@ -338,7 +349,7 @@ class _Neighbour:
 
     item: Item | None
     steps: int
-    at: int | None
+    index: int | None
 
     @property
     def is_next(self) -> bool:
@@ -348,9 +359,9 @@ class _Neighbour:
 
 def _neighbours(parts: Sequence[Item], item: Item) -> tuple[str, str]:
     """Return the codes before and after an item; empty at an end of the block."""
-    at = parts.index(item)
-    before, after = parts[max(0, at - 1) : at], parts[at + 1 : at + 2]
-    return "".join(each.code for each in before), "".join(each.code for each in after)
+    position = parts.index(item)
+    before, after = parts[max(0, position - 1) : position], parts[position + 1 : position + 2]
+    return "".join(item.code for item in before), "".join(item.code for item in after)
 
 
 def _equal(one: Sequence[str], other: Sequence[str]) -> int:
@@ -359,8 +370,10 @@ def _equal(one: Sequence[str], other: Sequence[str]) -> int:
 
 def _is_field(item: Item) -> bool:
     """Return whether a statement is a field of a class whose place among others may say something, as in an enum."""
-    is_made = item.kind == "Assign" and any(isinstance(each, ast.Call) for each in ast.walk(item.nodes[0]))
-    return item.above is not None and item.above.kind == "ClassDef" and (is_made or item.kind == "AnnAssign")
+    is_made = item.kind == "Assign" and any(isinstance(node, ast.Call) for node in ast.walk(item.nodes[0]))
+    return (
+        item.parent is not None and item.parent.kind == "ClassDef" and (is_made or item.kind == "AnnAssign")
+    )
 
 
 def is_incidental(item: Item) -> bool:
@@ -376,8 +389,8 @@ def displaced(base: Item, ours: Item) -> Item | None:
     our_function, base_function = ours.function, base.function
     if our_function is None or base_function is None or len(base.words) < 4:
         return None
-    in_ours = [each for each in our_function.walk() if each.kind == base.kind and each.code == base.code]
-    in_base = [each for each in base_function.walk() if each.kind == base.kind and each.code == base.code]
+    in_ours = [item for item in our_function.walk() if item.kind == base.kind and item.code == base.code]
+    in_base = [item for item in base_function.walk() if item.kind == base.kind and item.code == base.code]
     return in_ours[0] if len(in_ours) == len(in_base) == 1 else None
 
 
@@ -385,6 +398,6 @@ def noted_place(base: Item, ours: Item) -> str:
     """Return a note on the other function of the file that contains a statement; empty if none does."""
     if len(base.words) < 4:
         return ""
-    root = ours.around[0] if ours.around else ours
-    sites = [each.site for each in root.walk() if each.kind == base.kind and each.code == base.code]
+    root = ours.ancestors[0] if ours.ancestors else ours
+    sites = [item.site for item in root.walk() if item.kind == base.kind and item.code == base.code]
     return f": it is in {sites[0]}" if len(sites) == 1 and sites[0] != ours.site else ""
