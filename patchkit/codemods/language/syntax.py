@@ -94,8 +94,7 @@ def children(node: cst.CSTNode) -> Iterator[tuple[Edge, cst.CSTNode]]:
             yield (name, None), value
         elif isinstance(value, (tuple, list)):
             for index, item in enumerate(value):
-                if is_node(item):
-                    yield (name, index), item
+                yield (name, index), item
 
 
 def descend(
