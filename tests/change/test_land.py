@@ -104,6 +104,74 @@ def test_a_block_of_which_nothing_would_be_left_is_left_as_it_is() -> None:
     assert "not be valid Python" in outcomes(landing)[0][1]
 
 
+@pytest.mark.parametrize(
+    ("base", "theirs", "ours", "found"),
+    [
+        ({DESK: BASE}, {}, {DESK: BASE}, ("landed", "")),
+        (
+            {DESK: BASE},
+            {},
+            {DESK: BASE + b"x = 1\n"},
+            ("conflict", "the change deletes the file, and this tree's version differs"),
+        ),
+        ({DESK: BASE}, {}, {}, ("already", "")),
+        ({}, {DESK: BASE}, {}, ("landed", "")),
+        ({}, {DESK: BASE}, {DESK: BASE}, ("already", "")),
+        (
+            {},
+            {DESK: BASE},
+            {DESK: b"x = 1\n"},
+            ("conflict", "the change adds the file, and this tree has another"),
+        ),
+        ({DESK: BASE}, {DESK: BASE + b"x = 1\n"}, {}, ("no-site", f"the tree has no {DESK}")),
+        (
+            {DESK: b"\xff\n"},
+            {DESK: b"\xfe\n"},
+            {DESK: b"\xfd\n"},
+            ("conflict", "the file is not text, and this tree's version differs"),
+        ),
+        ({DESK: b"\xff\n"}, {DESK: b"\xfe\n"}, {DESK: b"\xff\n"}, ("landed", "")),
+        ({DESK: b"\xff\n"}, {DESK: b"\xfe\n"}, {DESK: b"\xfe\n"}, ("already", "")),
+    ],
+)
+def test_a_file_that_comes_goes_or_is_no_text(
+    base: dict[str, bytes], theirs: dict[str, bytes], ours: dict[str, bytes], found: tuple[str, str]
+) -> None:
+    landing = landed(base, theirs, ours)
+    assert outcomes(landing) == [found]
+    made = {DESK: theirs.get(DESK)} if found[0] == "landed" else {}
+    assert landing.contents == made
+
+
+def test_a_name_that_a_header_in_conflict_would_bind_is_said_with_its_site() -> None:
+    base = b"def lend(book, days):\n    check(book)\n    return book\n\n\ndef check(book):\n    pass\n"
+    theirs = base.replace(b"(book, days)", b"(book, days, row)").replace(b"return book", b"return book, row")
+    ours = base.replace(b"(book, days)", b"(book, **days)")
+    assert sorted(outcomes(landed({DESK: base}, {DESK: theirs}, {DESK: ours})))[1:] == [
+        ("unmet", "row is not defined, since the edit of lend is not made")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("new", "own", "outcome"),
+    [
+        (b"book.out = later(book)", b"book.out = own(book)", "conflict"),
+        (b"", b"book.out = own(book)", "conflict"),
+    ],
+)
+def test_a_statement_that_this_tree_has_in_a_form_of_its_own_is_kept_where_none_is_adapted(
+    new: bytes, own: bytes, outcome: str
+) -> None:
+    line = b"    book.out = True\n"
+    theirs = BASE.replace(line, b"    %s\n" % new if new else b"")
+    ours = BASE.replace(line, b"    %s\n" % own)
+    trees = Trees(MemoryTree({DESK: BASE}), MemoryTree({DESK: ours}))
+    for adapting in (True, False):
+        landing = land({DESK: (BASE, theirs)}, trees, adapting=adapting)
+        assert outcome in {found for found, _ in outcomes(landing)}
+        assert landing.contents.get(DESK, ours) == ours
+
+
 OS = b"\n\ndef os(book):\n    return book\n"
 
 

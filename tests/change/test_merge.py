@@ -196,6 +196,9 @@ def test_a_conflict_has_the_text_of_each_version(
     merge.make(outline(base), outline(theirs), whole)
     (edit,) = merge.log.edits
     assert (edit.outcome, edit.base_text, edit.ours_text, edit.wanted) == (Outcome.CONFLICT, *texts)
+    assert edit.region is not None
+    assert edit.place is edit.region.inside
+    assert texts[1].split("\n")[0] in ours.splitlines()[edit.line - 1]
     assert merge.output.render(whole) == ours
 
 
