@@ -13,7 +13,15 @@ from patchkit.codemods.language import syntax
 from patchkit.codemods.language.nearness import is_like, partly_bound
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import resolve
-from patchkit.codemods.language.sites import bindings_given, closest, nearest, nearest_of, noted, unmatched
+from patchkit.codemods.language.sites import (
+    bindings_given,
+    closest,
+    nearest,
+    nearest_of,
+    noted,
+    several,
+    unmatched,
+)
 
 if TYPE_CHECKING:
     from patchkit.codemods.language.scope import Scope
@@ -68,7 +76,9 @@ def test_comments_and_blank_lines_are_no_lines_of_a_pattern_or_of_code() -> None
 
 
 @pytest.mark.parametrize(("body", "place"), [("abb", (0, 2)), ("aab", (1, 3)), ("abab", (2, 4))])
-def test_of_places_with_as_much_of_it_the_last_and_shortest_is_meant(body: str, place: tuple[int, int]) -> None:
+def test_of_places_with_as_much_of_it_the_last_and_shortest_is_meant(
+    body: str, place: tuple[int, int]
+) -> None:
     code = "def lend():\n" + "".join(f"    {name}()\n" for name in body)
     assert spanned(code, "a()\n$$x\nb()\n$$y\nc()") == place
 
@@ -363,3 +373,12 @@ def test_a_note_is_above_the_statement_and_for_an_elif_in_its_body(
     module = cst.parse_module(code)
     path = next(path for path, node in syntax.descend(module) if syntax.code_of(node) == field)
     assert noted(module, path, [], "why").code == noted_code
+
+
+def test_several_places_are_named_in_the_order_of_the_source() -> None:
+    blocks = "try", "except E", "else", "finally"
+    code = "".join(f"    {block}:\n        f({at})\n" for at, block in enumerate(blocks, 1))
+    scope = scope_of(f"def lend(a):\n    while f(0):\n        f(0.5)\n{code}")
+    paths = [match.path for match in Pattern.compile("f($x)").find(scope.node, scope.path)]
+    lines = "while f(0):", "f(0.5)", "f(1)", "f(2)", "f(3)", "f(4)"
+    assert several(scope, reversed(paths)).lines == lines

@@ -161,7 +161,8 @@ def test_a_name_stands_for_no_expression_that_is_left_out(text: str, without: st
 
 
 def test_an_assignment_to_two_names_is_none_with_an_annotation() -> None:
-    assert find("due = late = $x", "due: int = 1\n") == []
+    assert find("due = $late = 1", "due: int = 1\n") == []
+    assert find("due = $late", "due: int\n") == []
 
 
 @pytest.mark.parametrize(
