@@ -459,6 +459,24 @@ class Plan:
         if self.batch is not None:
             self.batch.seq_lens_cpu.max()  # finds PK101
 """,
+    "an_attribute_of_a_class_that_can_be_none_instead": """\
+class Inner:
+    def use(self, lens): lens.max()  # finds PK101
+class Other:
+    def use(self, lens): lens.max()
+class Plan:
+    def __init__(self): self.held = Inner()
+    def run(self, batch): self.held = batch.seq_lens_cpu
+    def use(self, batch):
+        if self.held is not None: self.held.use(batch.seq_lens_cpu)
+""",
+    "a_method_of_a_plan_that_has_a_mode_of_its_own": """\
+class Plan:
+    def __init__(self): self.forward_mode = ForwardMode.DECODE
+    def run(self, batch): self.use(batch, batch.seq_lens_cpu)
+    def use(self, batch, lens):
+        if batch.forward_mode.is_target_verify(): lens.max()  # finds PK101
+""",
     "an_argument_named_like_an_enum": """\
 class Stage(Enum):
     FIRST = 1
