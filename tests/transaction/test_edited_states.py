@@ -236,3 +236,12 @@ def test_the_difference_of_what_patches_wrote(current: bytes | None, shown: str)
 
 def test_a_line_between_two_of_a_patch_is_shown() -> None:
     assert difference(b"a\n", b"x\ny\na\n", b"x\nown\ny\na\n") == "@@ -1,2 +1,3 @@\n x\n+own\n y\n"
+
+
+def test_a_record_that_cannot_be_read_says_nothing() -> None:
+    class Damaged(Commit):
+        def record(self) -> dict[str, bytes]:
+            return {"one.toml": b"{"}
+
+    tree = Damaged(Record(), {FILE: MADE.replace(b"count(book)", b"count(book, 2)")}, [BASE, MADE])
+    assert judged_at(cast("GitTree", tree), [status()]) == (status(),)

@@ -265,3 +265,22 @@ def test_ports_are_undone_one_after_the_other_and_each_was_there_or_not(
     case.write("8", a=(two, with_(two, "three")), ported=True)
     stack = [(layer, case.contents.__getitem__) for layer in reversed(case.record.layers)]
     assert dict(undo_ports(stack, {FILE: current}.get, Loaded())) == there
+
+
+def test_markers_that_are_as_they_were_written_go_and_edited_ones_are_a_conflict() -> None:
+    def block(found: str) -> bytes:
+        start = f"<<<<<<< found (patchkit one e)\n{found}||||||| expected\n    c = 3\n"
+        return f"{start}=======\n    c = 4\n>>>>>>> wanted (patchkit one e, more)\n".encode()
+
+    marked = ONE.replace(b"    c = 2\n", block("    c = 2\n"))
+    case = Case().write("one", a=(BASE, marked))
+    assert case.revert("one", a=marked).changes == {FILE: (marked, BASE)}
+    own = marked.replace(b"    d = 3\n", b"    d = 3\n    own = 1\n")
+    assert case.revert("one", a=own).changes == {
+        FILE: (own, BASE.replace(b"d = 3\n", b"d = 3\n    own = 1\n"))
+    }
+    with pytest.raises(
+        RevertBlockedError, match="the conflict of one e was edited after apply: finish it"
+    ) as found:
+        case.revert("one", a=ONE.replace(b"    c = 2\n", block("    c = 22\n")))
+    assert found.value.patches == ("one",)
