@@ -1,6 +1,7 @@
 """Where statements that a change adds, removes or moves belong among those of a tree that has others.
 
-Each letter is a statement; ``o`` is one of the tree's own, ``n`` and ``m`` are new.
+Each letter is a statement; ``o`` is one of the tree's own, ``n`` and ``m`` are new. ``[`` and ``]`` are around the
+block of an ``if``, and ``|`` is its ``else``.
 """
 
 from __future__ import annotations
@@ -43,22 +44,71 @@ abc bca > ab:ba oab:oba aob:oba abo:boa b:! a:= o:! ob:! bo:! ao:oa oa:= ba:= oa
 abc cab > ab:! oab:! aob:! abo:! b:! a:! o:! ob:! bo:! ao:! oa:! ba:! oaob:! abc:cab aobc:caob
     aboc:cabo ac:ca bc:cb oc:co aoc:cao cba:=
 """
+IN_BLOCKS = """\
+a[bc]d a[nbc]d > a[bc]d:a[nbc]d a[boc]d:a[nboc]d a[bc]od:a[nbc]od ao[bc]d:ao[nbc]d
+    a[bc|o]d:a[nbc|o]d a[o[bc]]d:a[o[nbc]]d~ abcd:! a[b]d:a[nb]d ad:! [a[bc]d]:[a[nbc]d]~ [bc]:[nbc]
+    a[bc]oo:a[nbc]oo
+a[bc]d a[bnc]d > a[bc]d:a[bnc]d a[boc]d:a[bnoc]d a[bc]od:a[bnc]od ao[bc]d:ao[bnc]d
+    a[bc|o]d:a[bnc|o]d a[o[bc]]d:a[o[bnc]]d~ abcd:! a[b]d:a[bn]d ad:! [a[bc]d]:[a[bnc]d]~ [bc]:[bnc]
+    a[bc]oo:a[bnc]oo
+a[bc]d a[bcn]d > a[bc]d:a[bcn]d a[boc]d:a[bocn]d a[bc]od:a[bcn]od ao[bc]d:ao[bcn]d
+    a[bc|o]d:a[bcn|o]d a[o[bc]]d:a[o[bcn]]d~ abcd:! a[b]d:a[bn]d ad:! [a[bc]d]:[a[bcn]d]~ [bc]:[bcn]
+    a[bc]oo:a[bcn]oo
+a[bc]d an[bc]d > a[bc]d:an[bc]d a[boc]d:an[boc]d a[bc]od:an[bc]od ao[bc]d:ano[bc]d
+    a[bc|o]d:an[bc|o]d a[o[bc]]d:an[o[bc]]d abcd:anbcd a[b]d:an[b]d ad:and [a[bc]d]:n[a[bc]d]~
+    [bc]:n[bc] a[bc]oo:an[bc]oo
+a[bc]d a[bc]nd > a[bc]d:a[bc]nd a[boc]d:a[boc]nd a[bc]od:a[bc]nod ao[bc]d:ao[bc]nd
+    a[bc|o]d:a[bc|o]nd a[o[bc]]d:a[o[bc]]nd abcd:abcnd a[b]d:a[b]nd ad:and [a[bc]d]:[a[bc]d]n~
+    [bc]:[bc]n a[bc]oo:a[bc]noo
+a[bc]d a[b]d > a[bc]d:a[b]d a[boc]d:a[bo]d a[bc]od:a[b]od ao[bc]d:ao[b]d a[bc|o]d:a[b|o]d
+    a[o[bc]]d:a[o[b]]d~ abcd:! a[b]d:= ad:! [a[bc]d]:[a[b]d]~ [bc]:[b] a[bc]oo:a[b]oo
+a[bc]d a[c]d > a[bc]d:a[c]d a[boc]d:a[oc]d a[bc]od:a[c]od ao[bc]d:ao[c]d a[bc|o]d:a[c|o]d
+    a[o[bc]]d:a[o[c]]d~ abcd:! ad:! [a[bc]d]:[a[c]d]~ [bc]:[c] a[bc]oo:a[c]oo
+a[bc]d ad > a[bc]d:ad a[boc]d:! a[bc]od:aod ao[bc]d:aod a[bc|o]d:! a[o[bc]]d:! abcd:= a[b]d:ad~ ad:=
+    [a[bc]d]:! a[bc]oo:aoo
+a[bc]d a[bc|n]d > a[bc]d:a[bc|n]d a[boc]d:a[boc|n]d a[bc]od:a[bc|n]od ao[bc]d:ao[bc|n]d
+    a[bc|o]d:a[bc|o|n]d a[o[bc]]d:a[o[bc]|n]d abcd:! a[b]d:a[b|n]d ad:! [a[bc]d]:[a[bc]d|n]
+    [bc]:[bc|n] a[bc]oo:a[bc|n]oo
+a[bc]d abcd > a[bc]d:abcd a[boc]d:! a[bc]od:abcod ao[bc]d:aobcd a[bc|o]d:! a[o[bc]]d:! abcd:=
+    a[b]d:abcd~ ad:! [a[bc]d]:! [bc]:bc a[bc]oo:abcoo
+a[bc]d a[bc] > a[bc]d:a[bc] a[boc]d:a[boc] a[bc]od:a[bc]o ao[bc]d:ao[bc] a[bc|o]d:a[bc|o]
+    a[o[bc]]d:a[o[bc]] abcd:abc a[b]d:a[b] ad:a [a[bc]d]:[a[bc]]~ [bc]:= a[bc]oo:=
+a[bc]d [abc]d > a[bc]d:[abc]d a[boc]d:[aboc]d a[bc]od:[abc]od ao[bc]d:o[abc]d a[bc|o]d:[abc|o]d
+    a[b]d:[ab]d a[bc]oo:[abc]oo
+a[bc]d a[bcd] > a[bc]d:a[bcd] a[boc]d:a[bocd] a[bc]od:a[bcd]o ao[bc]d:ao[bcd] a[bc|o]d:a[bcd|o]
+    a[b]d:a[bd]
+abc anbc > abc:anbc a[b]c:an[b]c~ [abc]:[anbc]~ a[bc]:an[bc]~ [ab]c:[anb]c~ [a]bc:[a]nbc~
+    a[o]bc:an[o]bc [a]b[c]:[a]nb[c]~
+abc abnc > abc:abnc a[b]c:a[b]nc~ [abc]:[abnc]~ a[bc]:a[bnc]~ [ab]c:[ab]nc~ [a]bc:[a]bnc
+    a[o]bc:a[o]bnc [a]b[c]:[a]bn[c]~
+abc ac > abc:ac [abc]:[ac]~ a[bc]:a[c]~ [ab]c:[a]c~ [a]bc:[a]c a[o]bc:a[o]c [a]b[c]:[a][c]
+abc a[b]c > abc:a[b]c a[b]c:= [abc]:[a[b]c]~ a[bc]:a[[b]c]~ [ab]c:[a[b]]c~ [a]bc:[a][b]c~
+    a[o]bc:a[o][b]c [a]b[c]:[a][b][c]~
+abc [abc] > abc:[abc] a[b]c:! [abc]:= a[bc]:! [ab]c:! [a]bc:! a[o]bc:! [a]b[c]:!
+abc bac > abc:bac a[b]c:! [abc]:! a[bc]:! [ab]c:! [a]bc:! a[o]bc:ba[o]c [a]b[c]:!
+"""
 OUTCOMES = {"": "landed", "=": "already", "!": "conflict", "~": "changed"}
 CASES = [
     (*line.split(" > ")[0].split(), *each.partition(":")[::2])
-    for line in MADE.replace("\n    ", " ").splitlines()
+    for line in (MADE + IN_BLOCKS).replace("\n    ", " ").splitlines()
     for each in line.split(" > ")[1].split()
 ]
 
 
 def program(row: str) -> str:
-    return "def f():\n" + ("".join(f"    {name}(1)\n" for name in row) or "    pass\n")
+    lines, depth = ["def f():"], 1
+    for sign in row or "p":
+        depth -= sign in "]|"
+        line = {"]": "", "[": "if x:", "|": "else:", "p": "pass"}.get(sign, f"{sign}(1, 2)")
+        lines += [f"{'    ' * depth}{line}"] if line else []
+        depth += sign in "[|"
+    return "\n".join(lines) + "\n"
 
 
 @pytest.mark.parametrize(("base", "theirs", "ours", "made"), CASES, ids=[" ".join(each) for each in CASES])
 def test_the_place_of_statements(base: str, theirs: str, ours: str, made: str) -> None:
     """``made`` is the row afterwards, and the sign of its outcome; a conflict changes none."""
-    row, sign = re.fullmatch(r"(\w*)(\W?)", made).groups()  # type: ignore[union-attr]
+    row, sign = re.fullmatch(r"([\w\[\]|]*)([=!~]?)", made).groups()  # type: ignore[union-attr]
     whole, merge = outline(program(ours)), Merge(lambda _: None)
     merge.make(outline(program(base)), outline(program(theirs)), whole)
     assert {edit.outcome.value for edit in merge.log.edits} == {OUTCOMES[sign]}
