@@ -12,6 +12,7 @@ import pytest
 
 from patchkit.change.merge import Merge
 from patchkit.change.outline import outline
+from patchkit.change.sides import Sides, merged
 
 MADE = """\
 ab nab > ab:nab oab:noab aob:naob abo:nabo b:nb a:na o:no ob:nob bo:nbo ao:nao oa:noa ba:nba
@@ -114,3 +115,52 @@ def test_the_place_of_statements(base: str, theirs: str, ours: str, made: str) -
     assert {edit.outcome.value for edit in merge.log.edits} == {OUTCOMES[sign]}
     expected = program(ours if sign in {"=", "!"} else row)
     assert merge.output.render(whole) == (expected if row or sign else "def f():\n")
+
+
+SIDES = """\
+abc anbc > aobc:! aboc:anboc oabc:oanbc abco:anbco ac:anc ab:anb acb:ancb a[b]c:an[b]c [abc]:!
+    a[ob]c:an[ob]c
+abc abnc > aobc:aobnc aboc:! oabc:oabnc abco:abnco ac:anc ab:abn acb:ancb a[b]c:a[b]nc [abc]:!
+    a[ob]c:a[ob]nc
+abc nabc > aobc:naobc aboc:naboc oabc:! abco:nabco ac:nac ab:nab acb:nacb a[b]c:na[b]c [abc]:n[abc]
+    a[ob]c:na[ob]c
+abc abcn > aobc:aobcn aboc:abocn oabc:oabcn abco:! ac:acn ab:abn acb:! a[b]c:a[b]cn [abc]:[abc]n
+    a[ob]c:a[ob]cn
+abc ac > aobc:aoc aboc:aoc oabc:oac abco:aco ac:ac ab:a a[b]c:! [abc]:! a[ob]c:!
+abc bc > aobc:obc aboc:boc oabc:obc abco:bco ac:c ab:b acb:cb a[b]c:[b]c [abc]:! a[ob]c:[ob]c
+abc bac > aobc:obac aboc:! oabc:obac abco:baco ac:! ab:ba acb:! a[b]c:! [abc]:! a[ob]c:!
+abc a[b]c > aobc:ao[b]c aboc:a[b]oc oabc:oa[b]c abco:a[b]co ac:! ab:a[b] acb:! a[b]c:a[b]c [abc]:!
+    a[ob]c:!
+abc [abc] > aobc:! aboc:! oabc:o[abc] abco:[abc]o ac:! ab:! acb:! a[b]c:! [abc]:[abc] a[ob]c:!
+abc a[n]bc > aobc:! aboc:a[n]boc oabc:oa[n]bc abco:a[n]bco ac:a[n]c ab:a[n]b acb:a[n]cb a[b]c:!
+    [abc]:! a[ob]c:!
+a[bc]d a[nbc]d > a[boc]d:a[nboc]d a[bc]od:a[nbc]od ao[bc]d:ao[nbc]d a[c]d:a[nc]d abcd:!
+    a[bc|o]d:a[nbc|o]d [bc]d:[nbc]d a[o[bc]]d:a[no[bc]]d
+a[bc]d a[bc]nd > a[boc]d:a[boc]nd a[bc]od:! ao[bc]d:ao[bc]nd a[c]d:a[c]nd abcd:abcnd
+    a[bc|o]d:a[bc|o]nd [bc]d:[bc]nd a[o[bc]]d:a[o[bc]]nd
+a[bc]d an[bc]d > a[boc]d:an[boc]d a[bc]od:an[bc]od ao[bc]d:! a[c]d:an[c]d abcd:anbcd
+    a[bc|o]d:an[bc|o]d [bc]d:n[bc]d a[o[bc]]d:an[o[bc]]d
+a[bc]d a[b]d > a[boc]d:a[bo]d a[bc]od:a[b]od ao[bc]d:ao[b]d a[c]d:! abcd:! a[bc|o]d:a[b|o]d
+    [bc]d:[b]d a[o[bc]]d:!
+a[bc]d ad > a[boc]d:! a[bc]od:aod ao[bc]d:aod a[c]d:! abcd:! a[bc|o]d:! [bc]d:d a[o[bc]]d:!
+a[bc]d a[bc|n]d > a[boc]d:a[boc|n]d a[bc]od:a[bc|n]od ao[bc]d:ao[bc|n]d a[c]d:a[c|n]d abcd:!
+    a[bc|o]d:! [bc]d:[bc|n]d a[o[bc]]d:a[o[bc]|n]d
+a[bc]d a[bc] > a[boc]d:a[boc] a[bc]od:a[bc]o ao[bc]d:ao[bc] a[c]d:a[c] abcd:abc a[bc|o]d:a[bc|o]
+    [bc]d:[bc] a[o[bc]]d:a[o[bc]]
+"""
+MERGES = [
+    (*line.split(" > ")[0].split(), *each.split(":"))
+    for line in SIDES.replace("\n    ", " ").splitlines()
+    for each in line.split(" > ")[1].split()
+]
+
+
+@pytest.mark.parametrize(("base", "theirs", "ours", "made"), MERGES, ids=[" ".join(each) for each in MERGES])
+def test_the_merge_of_two_sides(base: str, theirs: str, ours: str, made: str) -> None:
+    """An exclamation mark is a conflict, in which nothing of either side is lost."""
+    found = merged(Sides(program(base), program(ours), program(theirs)))
+    assert found.is_whole is (made != "!")
+    if found.is_whole:
+        assert found.sides == (program(made),) * 3
+    else:
+        assert len(set(found.sides)) > 1
