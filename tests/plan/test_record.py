@@ -518,3 +518,39 @@ def test_a_part_of_a_recorded_patch_says_what_is_missing() -> None:
     assert found.state is State.PARTIAL
     assert found.edits == (edit_in("edit x", State.APPLIED), PENDING)
     assert found.reason == missing_reason(found.edits)
+
+
+@pytest.mark.parametrize(
+    ("change", "others", "left"),
+    [
+        # The port is not there any more where a file is as it was before it.
+        ({"x": (A, C)}, {"y": A}, {}),
+        ({"x": (A, C)}, {"y": B}, {"y": (A, B)}),
+        ({"x": (A, C)}, {}, {"y": (A, B)}),
+        ({"x": (B, C)}, {"y": B}, {"x": (A, B), "y": (A, B)}),
+        # Only with a file that is written again.
+        ({"z": (A, C)}, {"x": A, "y": A}, {"x": (A, B), "y": (A, B)}),
+    ],
+)
+def test_a_port_whose_code_is_gone_where_a_patch_writes_leaves_the_record(
+    change: dict[str, tuple[str, str]], others: dict[str, str], left: dict[str, tuple[str, str]]
+) -> None:
+    files = {file: AppliedFile(A, B, ("7",)) for file in "xy"}
+    known = Record().with_applied(files, [patch("7", *files)], ported=True)
+    changes = {file: AppliedFile(*pair, ("one",)) for file, pair in change.items()}
+    after = known.with_applied(changes, [patch("one", *changes)], others=others)
+    ports = [layer for layer in after.layers if layer.is_ported]
+    assert {f: (e.original, e.applied) for layer in ports for f, e in layer.files.items()} == left
+    assert after.layers[-1].files == changes
+    assert not after.layers[-1].is_ported
+
+
+def test_a_port_of_files_that_patches_wrote_is_a_layer_of_its_own() -> None:
+    known = applied(Record(), "one", x=(A, B))
+    for before, name in ((B, "7"), (C, "8")):
+        change = {"x": AppliedFile(before, C if before == B else D, (name,))}
+        known = known.with_applied(change, [patch(name, "x")], ported=True)
+    known = applied(known, "two", x=(D, A), y=(A, B))
+    assert [layer.is_ported for layer in known.layers] == [False, True, True, False]
+    assert [[*layer.files] for layer in known.layers] == [["x"], ["x"], ["x"], ["x", "y"]]
+    assert known.ported == {"7", "8"}

@@ -215,7 +215,7 @@ def test_a_port_that_another_depends_on_goes_only_with_it() -> None:
     case = Case().write("7", a=(BASE, two), ported=True).write("8", a=(two, three), ported=True)
     with pytest.raises(RevertBlockedError, match="8 changed the same code as 7, or depends on it") as found:
         case.revert("7", a=three)
-    assert (found.value.patches, found.value.together) == (("7",), {"8"})
+    assert (found.value.patches, found.value.together) == (("7",), frozenset({"8"}))
     assert case.revert("8", a=three).changes == {FILE: (three, two)}
     assert case.revert("7", "8", a=three).changes == {FILE: (three, BASE)}
 
@@ -236,7 +236,7 @@ def test_a_patch_that_another_needs_stays_and_what_the_record_lacks_is_refused()
     record = Case().write("one", a=(BASE, ONE)).write("two", a=(ONE, BOTH), requires=("one",)).record
     with pytest.raises(RevertBlockedError, match="two cannot stay without one") as found:
         require_removable(record, frozenset({"one"}))
-    assert (found.value.patches, found.value.together) == (("one",), {"two"})
+    assert (found.value.patches, found.value.together) == (("one",), frozenset({"two"}))
     for names in ({"two"}, {"one", "two"}, set[str]()):
         require_removable(record, frozenset(names))
     with pytest.raises(
