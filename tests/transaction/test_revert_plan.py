@@ -8,6 +8,8 @@ import pytest
 
 from patchkit.errors import ConflictError
 from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How, Record
+from patchkit.transaction.candidates import CandidateRecord
+from patchkit.transaction.revert import _combined, record_after
 from patchkit.transaction.revert_plan import (
     RevertBlockedError,
     RevertPlan,
@@ -284,3 +286,47 @@ def test_markers_that_are_as_they_were_written_go_and_edited_ones_are_a_conflict
     ) as found:
         case.revert("one", a=ONE.replace(b"    c = 2\n", block("    c = 22\n")))
     assert found.value.patches == ("one",)
+
+
+def names_in(record: Record) -> list[list[str]]:
+    return [[patch.id for patch in layer.patches] for layer in record.layers]
+
+
+def test_the_bytes_of_several_plans_are_those_before_the_first_and_after_the_last() -> None:
+    one = RevertPlan(Record(), (), {FILE: (b"3", b"2"), OTHER: (b"x", None)})
+    other = RevertPlan(Record(), (), {FILE: (b"2", b"1"), "srt/c.py": (None, b"y")})
+    assert _combined([one, other]) == {FILE: (b"3", b"1"), OTHER: (b"x", None), "srt/c.py": (None, b"y")}
+    assert _combined([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("of_ports", "is_recorded", "reverted", "left"),
+    [
+        # A port of git's history is in no record; of the tree's own record what the plan has stays.
+        (True, False, {"one"}, [["one"], ["two"], ["7"], ["8"]]),
+        (False, True, {"one"}, [["7"], ["8"], ["two"]]),
+        # A record that was computed knows no ports, so that those of the tree's record stay.
+        (False, False, {"one"}, [["7"], ["8"], ["two"]]),
+        (False, False, {"one", "8"}, [["7"], ["two"]]),
+    ],
+)
+def test_the_record_after_a_revert_keeps_what_the_plan_does_not_concern(
+    of_ports: bool, is_recorded: bool, reverted: set[str], left: list[list[str]]
+) -> None:
+    two = with_(BASE, "two")
+    case = Case().write("one", a=(BASE, ONE)).write("two", a=(BASE, two))
+    known = case.record
+    case.write("7", b=(BASE, two), ported=True).write("8", b=(two, with_(two, "three")), ported=True)
+    candidate = CandidateRecord(
+        known, case.contents.__getitem__, is_recorded=is_recorded, is_of_ports=of_ports
+    )
+    plan = RevertPlan(Record(known.layers[1:]), (), {})
+    assert names_in(record_after(case.record, (candidate, frozenset(reverted), plan))) == left
+
+
+def test_the_originals_of_a_record_are_those_before_the_first_layer() -> None:
+    own = ONE.replace(*OWN)
+    case = Case().write("one", a=(BASE, ONE), b=(None, BASE)).write("two", a=(own, with_(own, "two")))
+    candidate = CandidateRecord(case.record, case.contents.__getitem__)
+    assert candidate.originals == {FILE: BASE, OTHER: None}
+    assert (candidate.is_exact, candidate.is_recorded, candidate.is_of_ports) == (True, False, False)
