@@ -49,6 +49,7 @@ def test_a_merge_that_makes_the_change_and_nothing_else_is_right() -> None:
         ("    due = today()\n", "    due = today()\n    count(book)\n", 5),
         ("    return book\n", "    shelve(book)\n    return book\n", 11),
         ("    return book\n", "    pass\n", 11),
+        ("    due = today()\n", "", 5),
     ],
 )
 def test_the_line_of_a_statement_that_is_lost_moved_added_or_left(old: str, new: str, line: int) -> None:

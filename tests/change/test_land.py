@@ -152,24 +152,30 @@ def test_a_name_that_a_header_in_conflict_would_bind_is_said_with_its_site() -> 
     ]
 
 
-@pytest.mark.parametrize(
-    ("new", "own", "outcome"),
-    [
-        (b"book.out = later(book)", b"book.out = own(book)", "conflict"),
-        (b"", b"book.out = own(book)", "conflict"),
-    ],
-)
-def test_a_statement_that_this_tree_has_in_a_form_of_its_own_is_kept_where_none_is_adapted(
-    new: bytes, own: bytes, outcome: str
-) -> None:
-    line = b"    book.out = True\n"
-    theirs = BASE.replace(line, b"    %s\n" % new if new else b"")
-    ours = BASE.replace(line, b"    %s\n" % own)
-    trees = Trees(MemoryTree({DESK: BASE}), MemoryTree({DESK: ours}))
-    for adapting in (True, False):
-        landing = land({DESK: (BASE, theirs)}, trees, adapting=adapting)
-        assert outcome in {found for found, _ in outcomes(landing)}
-        assert landing.contents.get(DESK, ours) == ours
+def test_what_this_tree_has_in_a_form_of_its_own_is_kept_where_nothing_is_adapted() -> None:
+    base = BASE.replace(
+        b"    book.out = True\n", b"    book.out = True\n    if reader:\n        a()\n        b()\n"
+    )
+    ours = base.replace(b"        b()\n", b"")
+    trees = Trees(MemoryTree({DESK: base}), MemoryTree({DESK: ours}))
+    landing = land({DESK: (base, BASE)}, trees)
+    assert [outcome for outcome, _ in outcomes(landing)] == ["changed"]
+    assert landing.contents[DESK] == BASE
+    landing = land({DESK: (base, BASE)}, trees, adapting=False)
+    assert [outcome for outcome, _ in outcomes(landing)] == ["conflict"]
+    assert landing.contents == {}
+
+
+def test_a_statement_that_this_tree_has_elsewhere_in_the_function_is_not_made_again() -> None:
+    line = b"book.days = clamp(book.days + extra, least, most)\n"
+    head = b"extra = least = most = 1\n\n\ndef clamp(*of):\n    return of\n\n\n"
+    base = head + BASE
+    theirs = base.replace(b"    return book\n", b"    " + line + b"    return book\n", 1)
+    ours = base.replace(b"        tell(reader)\n", b"        tell(reader)\n        " + line)
+    landing = landed({DESK: base}, {DESK: theirs}, {DESK: ours})
+    ((outcome, reason),) = outcomes(landing)
+    assert (outcome, landing.contents) == ("conflict", {})
+    assert reason == f"this tree has a variant of it: `{line.decode().strip()}`"
 
 
 OS = b"\n\ndef os(book):\n    return book\n"

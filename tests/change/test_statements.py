@@ -32,6 +32,12 @@ MERGED = {
         "f(\n    a,\n    b,\n)",
         "f(\n    b,\n)",
     ),
+    "the only element of a list that both had": (
+        "x = [\n    a,\n]",
+        "x = []",
+        "x = [\n    a,\n    b,\n    c,\n]",
+        "x = [\n    b,\n    c,\n]",
+    ),
     "a comma behind the last that the change alone has": (
         "x = [a]",
         "x = [a, b,]",

@@ -168,6 +168,8 @@ LINKED = "srt/link.py"
             )
             for target in (b"/etc/passwd", b"../../outside", b".git/config", b"")
         ),
+        ((None, PLAIN, b"desk.py", LINK), (None, NO_FILE), "landed", "", (b"desk.py", LINK)),
+        ((b"desk.py", LINK, None, PLAIN), (None, NO_FILE), "already", "", None),
         ((None, NO_FILE, b"../desk.py", LINK), (None, NO_FILE), "landed", "", (b"../desk.py", LINK)),
         ((None, NO_FILE, b"a/../desk.py", LINK), (None, NO_FILE), "landed", "", (b"a/../desk.py", LINK)),
     ],
