@@ -10,6 +10,7 @@ import re
 
 import pytest
 
+from patchkit.change.edits import Outcome
 from patchkit.change.merge import Merge
 from patchkit.change.outline import outline
 from patchkit.change.sides import Sides, merged
@@ -164,3 +165,43 @@ def test_the_merge_of_two_sides(base: str, theirs: str, ours: str, made: str) ->
         assert found.sides == (program(made),) * 3
     else:
         assert len(set(found.sides)) > 1
+
+
+METHODS = """\
+abcd bacd > abcd:bacd aobcd:aobcd abcod:abcod oabcd:oabcd abcdo:abcdo acd:acd abd:abd bacd:bacd
+    dcba:dcba
+abcd bcda > abcd:bcda aobcd:aobcd abcod:abcod oabcd:oabcd abcdo:abcdo acd:acd abd:abd bacd:bacd
+    dcba:dcba
+abcd bancd > abcd:bancd aobcd:anobcd abcod:anbcod oabcd:oanbcd abcdo:anbcdo acd:ancd abd:anbd
+    bacd:bancd dcba:dcban
+abcd bcnda > abcd:bcnda aobcd:aobcnd abcod:abcnod oabcd:oabcnd abcdo:abcndo acd:acnd abd:abnd
+    bacd:bacnd dcba:dcnba
+abcd dcba > abcd:dcba aobcd:aobcd abcod:abcod oabcd:oabcd abcdo:abcdo acd:acd abd:abd bacd:bacd
+    dcba:dcba
+abc anbc > abc:anbc aobc:anobc aboc:anboc oabc:oanbc abco:anbco ac:anc bc:nbc ab:anb cba:cban
+abc nabc > abc:nabc aobc:naobc aboc:naboc oabc:onabc abco:nabco ac:nac bc:nbc ab:nab cba:cbna
+abc abcn > abc:abcn aobc:aobcn aboc:abocn oabc:oabcn abco:abcon ac:acn bc:bcn ab:abn cba:cban
+abc ac > abc:ac aobc:aoc aboc:aoc oabc:oac abco:aco ac:ac bc:c ab:a cba:ca
+abc bc > abc:bc aobc:obc aboc:boc oabc:obc abco:bco ac:c bc:bc ab:b cba:cb
+abc ab > abc:ab aobc:aob aboc:abo oabc:oab abco:abo ac:a bc:b ab:ab cba:ba
+"""
+ORDERS = [
+    (*line.split(" > ")[0].split(), *each.split(":"))
+    for line in METHODS.replace("\n    ", " ").splitlines()
+    for each in line.split(" > ")[1].split()
+]
+
+
+@pytest.mark.parametrize(("base", "theirs", "ours", "made"), ORDERS, ids=[" ".join(each) for each in ORDERS])
+def test_the_order_of_methods(base: str, theirs: str, ours: str, made: str) -> None:
+    """The order of methods does not count: they move only in a tree that has them as the change found them."""
+    versions = [
+        "class Desk:\n" + "\n".join(f"    def {name}(self):\n        return {name}\n" for name in row)
+        for row in (base, theirs, ours)
+    ]
+    whole, merge = outline(versions[2]), Merge(lambda _: None)
+    merge.make(outline(versions[0]), outline(versions[1]), whole)
+    text = merge.output.render(whole)
+    assert "".join(re.findall(r"def (\w)", text)) == made
+    assert len(re.findall(r"        return \w\n", text)) == len(made)
+    assert {edit.outcome for edit in merge.log.edits} <= {Outcome.LANDED, Outcome.ALREADY, Outcome.NO_SITE}
