@@ -465,8 +465,10 @@ class Inner:
 class Other:
     def use(self, lens): lens.max()
 class Plan:
-    def __init__(self): self.held = Inner()
-    def run(self, batch): self.held = batch.seq_lens_cpu
+    def __init__(self, held: Inner): self.held = held
+    def run(self, batch, flag):
+        self.held = batch.seq_lens_cpu
+        if flag: self.held = unknown(flag)
     def use(self, batch):
         if self.held is not None: self.held.use(batch.seq_lens_cpu)
 """,
