@@ -99,6 +99,7 @@ def test_a_block_of_which_nothing_would_be_left_is_left_as_it_is() -> None:
     theirs = BASE.replace(b"        note(book)\n", b"").replace(b"noted = True", b"noted = 1")
     theirs = theirs.replace(b"    reader.told = True\n", b"    reader.told = True\n    reader.late = False\n")
     ours = BASE.replace(b"        tell(reader)\n", b"")
+    ours = ours.replace(b"    reader.told = True\n", b"    reader.own = 1\n    reader.told = True\n")
     landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: ours})
     ast.parse(landing.contents.get(DESK) or b"")
     assert [outcome for outcome, _ in outcomes(landing)] == ["unmet", "landed", "landed"]
