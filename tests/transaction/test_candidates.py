@@ -35,11 +35,11 @@ def recorded(tree: CheckoutTree, *ports: tuple[str, bytes, bytes]) -> CheckoutTr
     return open_tree(tree.root)
 
 
-def found(tree: CheckoutTree) -> tuple[frozenset[str], frozenset[str]]:
+def found(tree: CheckoutTree) -> tuple[set[str], set[str]]:
     """Return the patches in the code, and those of the first record that can describe it."""
     candidates = Candidates(tree, planner_of(tree))
     first = next(iter(candidates), None)
-    return candidates.in_code, frozenset() if first is None else frozenset(first.record.patches)
+    return {*candidates.in_code}, set() if first is None else {*first.record.patches}
 
 
 def test_a_port_of_which_git_lacks_a_content_is_not_in_the_record_that_a_revert_uses(
@@ -53,7 +53,7 @@ def test_a_port_of_which_git_lacks_a_content_is_not_in_the_record_that_a_revert_
     assert found(tree) == ({"7"}, {"7"})
     assert Candidates(tree, planner_of(tree)).originals == {MIRROR: text}
     tree = recorded(checkout, ("7", b"lost = 1\n", made + b"own = 1\n"))
-    assert found(tree)[0] == frozenset()
+    assert found(tree)[0] == set()
 
 
 def test_without_git_nobody_else_has_a_content(tree: CheckoutTree) -> None:
