@@ -14,8 +14,7 @@ from patchkit.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.bench.compare import BatchComparison
-    from patchkit.commands.bench import Benchmark
+    from patchkit.bench.recorded import BatchComparison, Benchmark
 
 
 @click.command("bench")
@@ -133,6 +132,9 @@ def say(benchmark: Benchmark, new_tokens: int) -> None:
         console.say(f"[bold]{escaped(tree.name)}[/]  {escaped(tree.package)} ({escaped(version)}), {patched}")
     for gpu in benchmark.gpus:
         console.say(escaped(gpu))
+    for moment, host in zip(("before", "after"), benchmark.host or (), strict=False):
+        others = counted(host.other_gpus, "other GPU")
+        console.say(f"{moment}: {host.load:.1f} processes ran on {host.cores} cores, and {others} in use")
     for batch in benchmark.batches:
         requests = counted(batch.batch, "request")
         console.say(

@@ -147,13 +147,13 @@ def _say_gains(gains: Sequence[Gain], version: str | None) -> None:
         )
     console.say(
         f"\nMeasured on {escaped(release)}: time per step with the default patches of that run, divided "
-        "by the unpatched release's (median, lowest to highest):"
+        "by the unpatched release's (95 % interval):"
     )
     for case in gains:
+        low, high = case.interval
         console.say(
-            f"  {escaped(case.scenario)}, {case.layers} layers, batch {case.batch}: "
-            f"{case.ratio:.3f} ({case.lowest:.3f} to {case.highest:.3f}), "
-            f"{escaped(case.gpu)}"
+            f"  {escaped(case.server)}, {case.layers} layers, batch {case.batch}: {case.ratio:.3f} "
+            f"({low:.3f} to {high:.3f}), {escaped(case.gpu)}: {case.gain}"
         )
 
 

@@ -103,6 +103,7 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
     verdict = _verdict(results, keepers)
     freed = any(not outcome.kept for _, outcome in results)
     frees = False
+    default = {status.patch.id for status in statuses if status.patch.default}
     freeing = _freeing(statuses, results)
     running = [patch for patch, state in freeing.items() if state is State.APPLIED] if freed else []
     changes = examined.changes
@@ -115,14 +116,13 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
         after += _branching(remaining_keepers)
         after += _instead(patched) if patched_outcomes[0][1].kept else ()
         notes.append(" ".join(after))
-        planned = {status.patch.id for status in statuses if status.patch.default}
-        lacking = [patch for patch, state in freeing.items() if state not in IN_PLACE and patch in planned]
+        lacking = [patch for patch, state in freeing.items() if state not in IN_PLACE and patch in default]
         running = lacking if freed else []
     notes += filter(None, [runs.never_run(running, tree.version)])
     names = {one.role: one.name for one in usual.roles}
-    sides = (names.get(side, "") for side in ("prefill", "decode"))
+    prefill, decode = (names.get(side, "") for side in ("prefill", "decode"))
     touched = tuple(_touched(results))
-    measured = gains(tree.version, *sides) if freed else ()
+    measured = gains(tree.version, prefill, decode, default) if freed else ()
     if not running:
         # Upstream removed it here, so what patches gain on an older release is not to be had.
         measured = tuple(case for case in measured if case.release == runs.release_of(tree.version))

@@ -21,8 +21,7 @@ class Run(msgspec.Struct, frozen=True):
     """The latest runs of a release, model family, algorithm and backend that executed code of each of ``patches``.
 
     ``identical`` is whether one of them gave the same tokens as the unpatched release, or None if that failed in each
-    of them and the patched one did not. ``ratios`` are decode step times divided by the unpatched release's, by batch
-    size.
+    of them and the patched one did not.
     """
 
     release: str
@@ -32,7 +31,6 @@ class Run(msgspec.Struct, frozen=True):
     gpu: str
     date: str
     identical: bool | None
-    ratios: dict[str, float]
     patches: tuple[str, ...]
 
 

@@ -29,9 +29,7 @@ def ran(patch_folder: Path) -> Path:
     def run(
         release: str, family: str, backend: str, patch: str, *, identical: bool | None = True
     ) -> runs.Run:
-        return runs.Run(
-            release, family, "EAGLE3", backend, "NVIDIA H200", "2026-11-23", identical, {}, (patch,)
-        )
+        return runs.Run(release, family, "EAGLE3", backend, "NVIDIA H200", "2026-11-23", identical, (patch,))
 
     found = (
         run("0.5.12", "Llama", "triton", "t-flag"),

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 
 def a_run(release: str, *patches: str, identical: bool = True) -> runs.Run:
-    return runs.Run(
-        release, "Llama", "EAGLE3", "triton", "NVIDIA H200", "2026-11-23", identical, {"1": 0.9}, patches
-    )
+    return runs.Run(release, "Llama", "EAGLE3", "triton", "NVIDIA H200", "2026-11-23", identical, patches)
 
 
 @pytest.fixture
