@@ -736,7 +736,7 @@ def gained_in_brief() -> str:
                 f"{_same_tree(answers)}."
             )
     return " ".join(
-        ["`patchkit bench` timed servers with the default patches and synthetic weights.", *parts]
+        ["`patchkit bench` timed servers with default patches alone and synthetic weights.", *parts]
     )
 
 

@@ -21,7 +21,7 @@ from patchkit.verify import stand_ins
 from patchkit.verify.stand_ins import AnyName, Meta, stand_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from patchkit.doctor.execution.gpus import Gpu
 
@@ -104,7 +104,9 @@ def install(gpu: Gpu, package: str) -> None:
     _hub()
     _transformers()
     _torch(gpu)
-    _programs(gpu)
+    have_programs(gpu)
+    # Libraries are looked up by programs, too.
+    importlib.import_module("ctypes.util").find_library = lambda _: None  # type: ignore[attr-defined]
 
 
 def _versions() -> None:
@@ -415,10 +417,10 @@ def have_adapters(names: Sequence[str]) -> None:
     os.listdir = lambda path=".": [*names] if path == _ADAPTERS else listed(path)  # type: ignore[assignment]
 
 
-def _programs(gpu: Gpu) -> None:
-    """Answer what the tree asks the driver's own programs; no program is started."""
+def have_programs(gpu: Gpu, other: Callable[..., Any] | None = None) -> None:
+    """Answer what the tree asks the driver's own programs; ``other`` runs the others, and without it none starts."""
 
-    def run(command: Any, *_: Any, **__: Any) -> subprocess.CompletedProcess[Any]:
+    def run(command: Any, *words: Any, **named: Any) -> Any:
         line = command if isinstance(command, str) else " ".join(map(str, command))
         if "memory.total" in line:
             return subprocess.CompletedProcess(command, 0, f"{gpu.memory}\n", "")
@@ -426,9 +428,8 @@ def _programs(gpu: Gpu) -> None:
             return subprocess.CompletedProcess(command, 0, f"{gpu.memory << 10}\n", "")
         if "compute_cap" in line:
             return subprocess.CompletedProcess(command, 0, "{}.{}\n".format(*gpu.capability), "")
-        raise FileNotFoundError(f"the settings are executed without {line[:80]}")
+        if other is None:
+            raise FileNotFoundError(f"the settings are executed without {line[:80]}")
+        return other(command, *words, **named)
 
     subprocess.run = run  # type: ignore[assignment]
-    subprocess.check_output = lambda command, *_, **__: run(command).stdout  # type: ignore[assignment]
-    # Libraries are looked up by programs, too.
-    importlib.import_module("ctypes.util").find_library = lambda _: None  # type: ignore[attr-defined]
