@@ -85,10 +85,8 @@ class Output:
         self._heads[item] = tokens.shifted(head, "", item.indent)
 
     def write_lead(self, item: Item, lead: str) -> None:
-        """Set the comments above an item."""
+        """Set the comments above an item, before its text is."""
         self._leads[item] = lead
-        if item in self._texts:
-            self._texts[item] = lead + self._texts[item]
 
     def write_tail(self, item: Item, tail: str) -> None:
         """Set the comments at the end of a file."""

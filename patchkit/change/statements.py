@@ -387,7 +387,9 @@ def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Eleme
         space = _space(first)
         if index and not space:
             first = _spaced(first, " ")
-        elif not index and space and "\n" not in space and ours.elements and not _space_of(ours.elements[0]):
+        elif (
+            not index and space and "\n" not in space and not _space_of((ours.elements or theirs.elements)[0])
+        ):
             first = _spaced(first, "")
         if index and row[index - 1].comment and "\n" not in space:
             first = _spaced(first, _line_behind(row[index - 1], line))

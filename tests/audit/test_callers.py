@@ -128,6 +128,19 @@ def test_an_audit_reads_what_answers_for_a_mode(function: str, reads: bool) -> N
     assert ("told" in read(f"# seq_lens_cpu\n{classes}{function}\n")) is reads
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_an_audit_reads_who_holds_a_runner_that_reads_the_mirror(reads: bool) -> None:
+    lens = "seq_lens_cpu" if reads else "seq_lens"
+    source = f"""# seq_lens_cpu
+class PlainGraphRunner:
+    def replay(self, batch): return batch.{lens}
+    def other(self): pass
+class Holder:
+    def run(self): self.plain_graph_runner.other()
+"""
+    assert read(source) == ({"PlainGraphRunner.replay", "Holder.run"} if reads else set())
+
+
 def test_an_audit_reads_the_runtime() -> None:
     facts = TreeFacts(program(**{"_patchkit/sums.py": "def anything(): pass\n"}))
     assert [function.qualname for function in facts.relevant] == ["anything"]

@@ -48,6 +48,16 @@ class ModelRunner:
     def by_class_name(self, batch):
         PrefillGraphRunner.replay(self, batch)
 
+    def by_parameter(self, batch, held):
+        held.replay(batch)
+
+    def by_parameter_beside_its_own(self, batch, held):
+        held.replay(self.graph, batch)
+
+    def by_kept(self, batch):
+        self.kept.replay(batch)
+        self.kept = 1
+
     def other_method(self):
         self.prefill_graph_runner.missing()
 """
@@ -145,6 +155,9 @@ def test_a_caller_of_its_own_runners_alone(caller: str, method: str, calls: bool
     [
         ("by_alias", "PrefillGraphRunner.replay", True),
         ("by_its_own", "PrefillGraphRunner.replay", True),
+        ("by_parameter", "PrefillGraphRunner.replay", False),
+        ("by_parameter_beside_its_own", "PrefillGraphRunner.replay", True),
+        ("by_kept", "PrefillGraphRunner.replay", False),
         ("by_its_own", "CudaGraphRunner.replay", False),
         ("by_another_class", "PrefillGraphRunner.replay", False),
         ("other_method", "PrefillGraphRunner.replay", False),

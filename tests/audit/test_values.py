@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from patchkit.audit.interpreter.values import ANY, NONE, SOME, Environment, Value, fresh, join
+from patchkit.audit.interpreter.values import ANY, NONE, SOME, Environment, Refinement, Value, fresh, join
 from patchkit.findings.finding import Step
 
 MISSING = Value(NONE, tainted=True, trail=(Step("a.py", 1, "it is None"),))
@@ -107,6 +107,12 @@ def test_a_fresh_value_is_equal_and_another() -> None:
     assert fresh(value) == value
     assert fresh(value).identity != value.identity
     assert fresh(value).trail == value.trail
+
+
+def test_how_a_value_came_about_does_not_make_it_another() -> None:
+    known = Value(SOME, trail=MISSING.trail, refinement=Refinement({1: SOME}, None))
+    assert known == Value(SOME)
+    assert known != Value(SOME, truth=True)
 
 
 def test_a_copy_is_equal_and_the_same_value() -> None:

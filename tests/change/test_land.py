@@ -97,11 +97,87 @@ def test_code_that_runs_needs_what_this_tree_imports_only_for_type_checkers(take
 
 def test_a_block_of_which_nothing_would_be_left_is_left_as_it_is() -> None:
     theirs = BASE.replace(b"        note(book)\n", b"").replace(b"noted = True", b"noted = 1")
+    theirs = theirs.replace(b"    reader.told = True\n", b"    reader.told = True\n    reader.late = False\n")
     ours = BASE.replace(b"        tell(reader)\n", b"")
+    ours = ours.replace(b"    reader.told = True\n", b"    reader.own = 1\n    reader.told = True\n")
     landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: ours})
     ast.parse(landing.contents.get(DESK) or b"")
-    assert [outcome for outcome, _ in outcomes(landing)] == ["unmet", "landed"]
+    assert [outcome for outcome, _ in outcomes(landing)] == ["unmet", "landed", "landed"]
     assert "not be valid Python" in outcomes(landing)[0][1]
+
+
+@pytest.mark.parametrize(
+    ("base", "theirs", "ours", "found"),
+    [
+        ({DESK: BASE}, {}, {DESK: BASE}, ("landed", "")),
+        (
+            {DESK: BASE},
+            {},
+            {DESK: BASE + b"x = 1\n"},
+            ("conflict", "the change deletes the file, and this tree's version differs"),
+        ),
+        ({DESK: BASE}, {}, {}, ("already", "")),
+        ({}, {DESK: BASE}, {}, ("landed", "")),
+        ({}, {DESK: BASE}, {DESK: BASE}, ("already", "")),
+        (
+            {},
+            {DESK: BASE},
+            {DESK: b"x = 1\n"},
+            ("conflict", "the change adds the file, and this tree has another"),
+        ),
+        ({DESK: BASE}, {DESK: BASE + b"x = 1\n"}, {}, ("no-site", f"the tree has no {DESK}")),
+        (
+            {DESK: b"\xff\n"},
+            {DESK: b"\xfe\n"},
+            {DESK: b"\xfd\n"},
+            ("conflict", "the file is not text, and this tree's version differs"),
+        ),
+        ({DESK: b"\xff\n"}, {DESK: b"\xfe\n"}, {DESK: b"\xff\n"}, ("landed", "")),
+        ({DESK: b"\xff\n"}, {DESK: b"\xfe\n"}, {DESK: b"\xfe\n"}, ("already", "")),
+    ],
+)
+def test_a_file_that_comes_goes_or_is_no_text(
+    base: dict[str, bytes], theirs: dict[str, bytes], ours: dict[str, bytes], found: tuple[str, str]
+) -> None:
+    landing = landed(base, theirs, ours)
+    assert outcomes(landing) == [found]
+    made = {DESK: theirs.get(DESK)} if found[0] == "landed" else {}
+    assert landing.contents == made
+
+
+def test_a_name_that_a_header_in_conflict_would_bind_is_said_with_its_site() -> None:
+    base = b"def lend(book, days):\n    check(book)\n    return book\n\n\ndef check(book):\n    pass\n"
+    theirs = base.replace(b"(book, days)", b"(book, days, row)").replace(b"return book", b"return book, row")
+    ours = base.replace(b"(book, days)", b"(book, **days)")
+    assert sorted(outcomes(landed({DESK: base}, {DESK: theirs}, {DESK: ours})))[1:] == [
+        ("unmet", "row is not defined, since the edit of lend is not made")
+    ]
+
+
+def test_what_this_tree_has_in_a_form_of_its_own_is_kept_where_nothing_is_adapted() -> None:
+    base = BASE.replace(
+        b"    book.out = True\n", b"    book.out = True\n    if reader:\n        a()\n        b()\n"
+    )
+    ours = base.replace(b"        b()\n", b"")
+    trees = Trees(MemoryTree({DESK: base}), MemoryTree({DESK: ours}))
+    landing = land({DESK: (base, BASE)}, trees)
+    assert [outcome for outcome, _ in outcomes(landing)] == ["changed"]
+    assert landing.contents[DESK] == BASE
+    landing = land({DESK: (base, BASE)}, trees, adapting=False)
+    assert [outcome for outcome, _ in outcomes(landing)] == ["conflict"]
+    assert landing.contents == {}
+
+
+def test_a_statement_that_this_tree_has_elsewhere_in_the_function_is_not_made_again() -> None:
+    line = b"book.days = clamp(book.days + extra, least, most)\n"
+    head = b"extra = least = most = 1\n\n\ndef clamp(*of):\n    return of\n\n\n"
+    base = head + BASE
+    theirs = base.replace(b"    return book\n", b"    " + line + b"    return book\n", 1)
+    ours = base.replace(b"        tell(reader)\n", b"        tell(reader)\n        " + line)
+    landing = landed({DESK: base}, {DESK: theirs}, {DESK: ours})
+    ((outcome, reason),) = outcomes(landing)
+    assert (outcome, landing.contents) == ("conflict", {})
+    assert reason == f"this tree has a variant of it: `{line.decode().strip()}`"
 
 
 OS = b"\n\ndef os(book):\n    return book\n"

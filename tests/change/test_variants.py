@@ -53,6 +53,9 @@ def with_line(line: str, code: str = BASE) -> str:
         (LONG, f"if late:\n        {LONG}", LONG),
         (LONG, LONG.replace("least", "other"), ""),
         ("book.days = 1", "book.days = 1", ""),
+        ("from shelf import a, b, c, d, e, f", "from shelf import a, b, c, d, e, f", ""),
+        ("if late:\n        book.days = 1", "if late:\n        book.days = 1", ""),
+        (f"if late:\n        {LONG}", f"while book:\n        {LONG}", LONG),
         # A call.
         ("stamp(book)", "stamp(book, 2)", "stamp(book, 2)"),
         ("stamp(book)", "found = stamp(book)", ""),

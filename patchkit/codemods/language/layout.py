@@ -255,8 +255,7 @@ def _is_string(statement: cst.SimpleStatementLine) -> bool:
 def _formatted(codes: Sequence[str], width: int) -> Sequence[cst.CSTNode]:
     """Return each statement formatted, or all unchanged if the formatter fails."""
     made = formatted("".join(codes), width) if codes else ""
-    statements = parse_module("".join(codes) if made is None else made).body
-    return [statement.with_changes(leading_lines=()) for statement in statements]
+    return parse_module("".join(codes) if made is None else made).body
 
 
 def _with_sorted_imports(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from libcst.metadata import (
-    Assignment,
     BuiltinAssignment,
     ComprehensionScope,
     ExpressionContext,
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from libcst.metadata import Scope as Binder
-    from libcst.metadata.scope_provider import BaseAssignment
 
     from patchkit.codemods.language.scope import Scope
 
@@ -40,7 +38,6 @@ class Names:
         self._module = wrapper.module
         self._scopes = wrapper.resolve(ScopeProvider)
         self._contexts = wrapper.resolve(ExpressionContextProvider)
-        self._walruses: set[cst.CSTNode | None] = set()
         for _, node in syntax.descend(self._module):
             self._note(node)
 
@@ -56,7 +53,6 @@ class Names:
             self._binder(node).record_assignment(node.value, node)
 
     def _note_walrus(self, node: cst.NamedExpr) -> None:
-        self._walruses.add(node.target)
         binder = self._binder(node)
         if isinstance(binder, ComprehensionScope):
             while isinstance(binder, ComprehensionScope):
@@ -70,18 +66,8 @@ class Names:
 
     def is_imported(self, scope: Scope, name: str) -> bool:
         """Return whether only imports bind a name that is read in a scope, or nothing does."""
-        bindings = self._bindings(self._inside(scope), name)
+        bindings = self._inside(scope)[name]
         return all(isinstance(binding, BuiltinAssignment | ImportAssignment) for binding in bindings)
-
-    def _bindings(self, binder: Binder, name: str) -> set[BaseAssignment]:
-        """Return all bindings of the variable that ``name`` refers to in a scope."""
-        assignments = set(binder[name])
-        owner = next((assignment.scope for assignment in assignments), None)
-        # A walrus in a comprehension binds in the enclosing scope.
-        nodes = {assignment.node for assignment in assignments if isinstance(assignment, Assignment)}
-        if isinstance(owner, ComprehensionScope) and nodes <= self._walruses:
-            return self._bindings(owner.parent, name)
-        return assignments
 
     def _binder(self, node: cst.CSTNode) -> Binder:
         binder = self._scopes[node]

@@ -121,8 +121,7 @@ def _match_annotated(pattern: Any, node: cst.AnnAssign, bindings: Bindings) -> B
 
 
 def _match_block(pattern: Any, node: cst.CSTNode, bindings: Bindings) -> Bindings | None:
-    run = _Run(pattern.body, syntax.statements_of(node) or (), to_end=True)
-    hit = next(run.ends(0, bindings), None)
+    hit = _Run(pattern.body, syntax.statements_of(node) or (), to_end=True).match(0, bindings)
     return None if hit is None else hit[1]
 
 
@@ -218,17 +217,13 @@ class _Run:
             latest.append(position)
         return latest[::-1]
 
-    def ends(self, position: int, bindings: Bindings, index: int = 0) -> Iterator[tuple[int, Bindings]]:
-        """Yield the end and bindings of every match from statement ``position``, shortest gaps first."""
+    def match(self, position: int, bindings: Bindings, index: int = 0) -> tuple[int, Bindings] | None:
+        """Return end and bindings of the match from statement ``position`` with the shortest gaps, None if none is."""
         key = (index, position, id(bindings))
-        if key in self.dead:
-            return
-        hits = 0
-        for hit in self._tried(position, bindings, index):
-            hits += 1
-            yield hit
-        if not hits:
+        hit = None if key in self.dead else self._tried(position, bindings, index)
+        if hit is None:
             self.dead[key] = bindings
+        return hit
 
     def may_start(self, position: int, index: int = 0) -> bool:
         """Return False for a statement at which the pattern with this index, and so a match, cannot begin."""
@@ -238,23 +233,24 @@ class _Run:
             return True
         return self.steps[index].may_match(self.nodes[position])
 
-    def _tried(self, position: int, bindings: Bindings, index: int) -> Iterator[tuple[int, Bindings]]:
+    def _tried(self, position: int, bindings: Bindings, index: int) -> tuple[int, Bindings] | None:
         if index == len(self.steps):
-            if position == len(self.nodes) or not self.to_end:
-                yield position, bindings
-            return
+            return (position, bindings) if position == len(self.nodes) or not self.to_end else None
         step = self.steps[index]
-        if step.run is not None:
-            for end in range(position, self.latest[index + 1] + 1):
-                if not self.may_start(end, index + 1):
-                    continue
+        if step.run is None:
+            bound = (
+                match_node(step.pattern, self.nodes[position], bindings)
+                if position <= self.latest[index]
+                else None
+            )
+            return None if bound is None else self.match(position + 1, bound, index + 1)
+        for end in range(position, self.latest[index + 1] + 1):
+            if self.may_start(end, index + 1):
                 bound = _bind(step.run, tuple(self.nodes[position:end]), bindings)
-                if bound is not None:
-                    yield from self.ends(end, bound, index + 1)
-        elif position <= self.latest[index]:
-            bound = match_node(step.pattern, self.nodes[position], bindings)
-            if bound is not None:
-                yield from self.ends(position + 1, bound, index + 1)
+                hit = None if bound is None else self.match(end, bound, index + 1)
+                if hit is not None:
+                    return hit
+        return None
 
 
 _RUN = cst.SimpleStatementLine([cst.Expr(cst.Ellipsis())])
@@ -397,7 +393,7 @@ class Pattern:
             run = _Run(self.statements, body, to_end=False)
             index = 0
             while index < min(len(body), run.latest[0] + 1):
-                hit = next(run.ends(index, given), None) if run.may_start(index) else None
+                hit = run.match(index, given) if run.may_start(index) else None
                 if hit is None:
                     index += 1
                 else:

@@ -66,6 +66,9 @@ STATEMENTS = frozenset(
 COMPOUND = STATEMENTS - {cst.SimpleStatementLine}
 
 
+_RANKS = {name: rank for rank, name in enumerate(BLOCKS)}
+
+
 def _any(_node: cst.CSTNode) -> bool:
     return True
 
@@ -94,8 +97,7 @@ def children(node: cst.CSTNode) -> Iterator[tuple[Edge, cst.CSTNode]]:
             yield (name, None), value
         elif isinstance(value, (tuple, list)):
             for index, item in enumerate(value):
-                if is_node(item):
-                    yield (name, index), item
+                yield (name, index), item
 
 
 def descend(
@@ -185,9 +187,9 @@ def as_expression(node: object) -> cst.BaseExpression:
     return typed(node, cst.BaseExpression)  # type: ignore[type-abstract]
 
 
-def order(path: Path) -> tuple[tuple[str, int], ...]:
-    """Return a sort key for paths in source order."""
-    return tuple((name, -1 if index is None else index) for name, index in path)
+def order(path: Path) -> tuple[tuple[int, int], ...]:
+    """Return a sort key for the paths of statements in source order: a header is before its blocks."""
+    return tuple((_RANKS.get(name, -1), -1 if index is None else index) for name, index in path)
 
 
 def replaced(module: cst.Module, path: Path, new: cst.CSTNode) -> cst.Module:
