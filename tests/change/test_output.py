@@ -33,7 +33,9 @@ class Desk:
 
 
 def item(root: Item, start: str) -> Item:
-    return next(each for each in root.walk() if each.own.strip().startswith(start) and each.parent is not None)
+    return next(
+        each for each in root.walk() if each.own.strip().startswith(start) and each.parent is not None
+    )
 
 
 EDITS: dict[str, tuple[Callable[[Output, Item], None], tuple[str, str]]] = {
