@@ -67,6 +67,13 @@ SETS = {
     "again": Drawn(("aio-libs/aiohttp", "pylint-dev/pylint"), 301129, 60, "2016-01-01"),
     # Their branches are kept by picks, and their changes are told in files of their own.
     "kept": Drawn(("ansible/ansible", "openstack/cinder", "pulp/pulpcore"), 411130, 20, "2018-01-01"),
+    # A backup tool, a collection of modules by many authors, and a router's system: merges of branches and backports.
+    "backports": Drawn(
+        ("borgbackup/borg", "ansible-collections/community.general", "vyos/vyos-1x"),
+        411131,
+        20,
+        "2018-01-01",
+    ),
 }
 PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{40})\)")
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
