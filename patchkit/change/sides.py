@@ -8,8 +8,10 @@ comment, or uses a name that the other side replaces, stays a conflict, and git 
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 import tempfile
+import textwrap
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -18,21 +20,27 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchkit.change import exact
 from patchkit.change.blocks import merged_counts, same_statements
 from patchkit.change.correspondence import Correspondence
+from patchkit.change.lines import hunks
 from patchkit.change.outline import NoOutlineError
+from patchkit.change.prose import united_lines
 from patchkit.change.tokens import is_prose, words
 from patchkit.change.undefined import undefined_names
 from patchkit.change.united import kept_comments, united, united_imports
 from patchkit.errors import TreeError
 from patchkit.tree.git import git
 from patchkit.tree.limits import require_manageable
-from patchkit.tree.nodes import DEFINITIONS
-from patchkit.tree.source import fault_of, parsed
+from patchkit.tree.nodes import DEFINITIONS, bound_names
+from patchkit.tree.source import INVALID, fault_of, parsed
 from patchkit.tree.text import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 _MARKER = 7
+_WORDS = frozenset((*keyword.kwlist, "self", "cls"))
+"""Names that no side can replace by others."""
+_METHODS = frozenset(name for kind in (str, list, dict, set) for name in dir(kind))
+"""Methods of built-in types, which other code can replace without another name for them."""
 _MAX_LINES = 100_000
 """The most lines that are merged for the conflicts of one file together; more take longer than a person waits."""
 
@@ -84,7 +92,12 @@ def merged(sides: Sides) -> Merged:
         return Merged(Sides(clean, clean, clean) if clean else sides, bool(clean))
     if _uses_replaced(sides) or _imports_moved(sides) or _assign_alike(sides) or _misplaces(sides, parts):
         return Merged(_joined(parts), is_whole=False)
-    parts = [part if isinstance(part, str) else united_imports(*part) or part for part in parts]
+    parts = [
+        part
+        if isinstance(part, str)
+        else united_imports(*part) or united_lines(part, _joined(parts[:at]), _joined(parts)) or part
+        for at, part in enumerate(parts)
+    ]
     text = _sure(_joined(parts))
     if text is None or any(isinstance(part, Sides) and _is_doubtful(part) for part in parts):
         _merge_each(parts)
@@ -246,24 +259,71 @@ def _is_doubtful(sides: Sides) -> bool:
 
 
 def _comments_removed(sides: Sides) -> bool:
-    """Return whether one side adds a comment above a line that the other one changes or removes."""
+    """Return whether one side adds a comment above a line that the other one changes or removes.
+
+    A comment that the other side leaves above it may have another text.
+    """
     base, *both = [[line.strip() for line in text.splitlines() if line.strip()] for text in sides]
     for side, other in (both, both[::-1]):
         for at, line in enumerate(side):
             if line.startswith("#") and line not in base:
                 below = next((each for each in side[at:] if not each.startswith("#")), "")
-                if below in base and below not in other:
+                if below not in base or below in other:
+                    continue
+                above = base[base.index(below) - 1]
+                if not above.startswith("#") or above in side or above not in other:
                     return True
     return False
 
 
 def _uses_replaced(sides: Sides) -> bool:
-    """Return whether one side uses a name anew where the other one replaces all uses of it."""
+    """Return whether one side uses a name anew where the other one replaces all uses of it, or what it names."""
     base, ours, theirs = (_chains(text) for text in sides)
-    return any(
-        bool(one - base) and any(not one[name] and other[name] > base[name] for name in base)
-        for one, other in ((ours, theirs), (theirs, ours))
-    )
+    for one, other, text in ((ours, theirs, sides.ours), (theirs, ours, sides.theirs)):
+        names = {name for name in base if not one[name] and other[name] > base[name] and name not in _WORDS}
+        if not one - base:  # It only removes.
+            names = {name for name in names if name.startswith("self.")}
+        if names and (_is_unbound(names, sides.base, text) or names & _replaced(sides.base, text)):
+            return True
+    return False
+
+
+def _is_unbound(names: Iterable[str], base: str, side: str) -> bool:
+    """Return whether a side no longer binds one of some names, with or without an object before it."""
+    try:
+        before, after = (_bound(parsed(textwrap.dedent(text))) for text in (base, side))
+    except INVALID:  # It is a part of a file.
+        return True
+    return not (before - after).isdisjoint(name.rpartition(".")[2] for name in names)
+
+
+def _bound(tree: ast.AST) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+            found.update(bound_names(node))
+    return found
+
+
+def _replaced(base: str, side: str) -> set[str]:
+    """Return the names of lines that a side replaces by some with other names.
+
+    Of a method of built-in types the other name has to be one of the same object.
+    """
+    found: set[str] = set()
+    rows = [text.splitlines(keepends=True) for text in (base, side)]
+    for hunk in hunks(*rows):
+        removed, added = (_chains("".join(lines)) for lines in (rows[0][hunk.start : hunk.end], hunk.lines))
+        new = added - removed
+        owners = {name.rpartition(".")[0] for name in new}
+        for name in removed if new else ():
+            owner, _, attribute = name.rpartition(".")
+            found |= {name} if not owner or attribute not in _METHODS or owner in owners else set()
+    return found
 
 
 def _imports_moved(sides: Sides) -> bool:

@@ -13,8 +13,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from patchkit.change.blocks import merged_count
-from patchkit.change.comments import comments
-from patchkit.change.effects import order_matters
+from patchkit.change.comments import comments, stripped_lines
+from patchkit.change.effects import effects, order_matters
 from patchkit.change.imports import bound, import_of, imported
 from patchkit.change.outline import Item, NoOutlineError, dumped, outline
 from patchkit.change.output import Output
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _ODD_SPACE = re.compile(r"\w \(|\. \w")
 _WORD = re.compile(r"[\w\"']")
+_SIGNS = frozenset("()[]{},")
 _DEFINITION = re.compile(r"^(?:async\s+def|def|class)\b", re.MULTILINE)
 
 _STILL = frozenset(
@@ -100,6 +101,8 @@ class _Union:
                 and len({(run[0].kind, run[0].name) for run in found}) == 1
             ):
                 self._unite_item(*(run[0] for run in found))
+            elif found[0] and (wrapped := _wrapped(*found)):
+                self._wrap(items, last, end, wrapped)
             elif not found[0] and (base.above is None or not base.is_scope) and _is_free(*found[1:]):
                 self._add_both(items, last, end)
             last = end
@@ -112,6 +115,62 @@ class _Union:
             for from_side, run, at in ((1, runs[0], last[side] + 1), (2, runs[1], end[side])):
                 for added in run if side != from_side else ():
                     output.insert(each, at, shifted(added.text, added.indent, each.inner_indent))
+
+    def _wrap(
+        self, items: Sequence[Item], last: Sequence[int], end: Sequence[int], texts: Sequence[str]
+    ) -> None:
+        """Put a run into the block that one side puts around it, in each other version that has a text for it."""
+        for output, each, low, high, text in zip(self._outputs, items, last, end, texts, strict=True):
+            if text:
+                for part in each.parts[low + 1 : high]:
+                    output.delete(part)
+                output.insert(each, low + 1, shifted(text, "", each.inner_indent))
+
+
+def _wrapped(base: Sequence[Item], ours: Sequence[Item], theirs: Sequence[Item]) -> Three | None:
+    """Return a run in the block that one side puts around it, as base and the other side have it inside; else None.
+
+    The text of the side that has the block is empty. None as well if the other side adds statements or names to the
+    run, or reads anew what the block does: then it could be about the same.
+    """
+    for outer, inner in ((theirs, ours), (ours, theirs)):
+        around = outer[0] if len(outer) == 1 else None
+        block = _block(around) if around is not None else None
+        if around is None or block is None or not len(base) == len(inner) == len(block.parts):
+            continue
+        is_same = all(
+            one.code == part.code and comments(one.own) == comments(part.own)
+            for one, part in zip(base, block.parts, strict=True)
+        )
+        kinds = [[(each.kind, each.name) for each in run] for run in (base, inner)]
+        leads = [[stripped_lines(each.lead) for each in run] for run in (base, inner)]
+        new = Counter(filter(_WORD.match, (word for each in inner for word in each.words)))
+        new -= Counter(word for each in base for word in each.words)
+        beside = {*words(around.bare_head), *words(block.bare_head)}
+        beside |= {
+            word for each in around.parts if each is not block and block is not around for word in each.words
+        }
+        if (
+            is_same
+            and kinds[0] == kinds[1]
+            and leads[0] == leads[1]
+            and beside.isdisjoint(new)
+            and effects(inner)[0] <= effects(base)[0]
+        ):
+            output = Output()
+            for one, part in zip(inner, block.parts, strict=True):
+                output.write(part, one.bare)
+            text = shifted(output.render(around), around.indent, "")
+            return (around.plain, "", text) if inner is theirs else (around.plain, text, "")
+    return None
+
+
+def _block(item: Item) -> Item | None:
+    """Return the block of a statement that runs at most once: what it is around; None if it is not one."""
+    if item.kind in {"With", "AsyncWith"}:
+        return item
+    clauses = [each.kind for each in item.parts]
+    return item.parts[0] if clauses == ["if"] or clauses[:1] == ["try"] else None
 
 
 def _is_free(one: Sequence[Item], other: Sequence[Item]) -> bool:
@@ -175,7 +234,7 @@ def _agreed(texts: Sequence[str], kind: str) -> str:
 
 def _replace_alike(texts: Sequence[str]) -> bool:
     """Return whether both sides remove the same word and do not put the same in its place."""
-    base, ours, theirs = (Counter(words(text)) for text in texts)
+    base, ours, theirs = (Counter(word for word in words(text) if word not in _SIGNS) for text in texts)
     return bool((base - ours) & (base - theirs)) and ours - base != theirs - base
 
 
