@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -125,10 +126,25 @@ def git(clone: Path, *arguments: str) -> bytes:
 
 def blob(clone: Path, name: str) -> bytes | None:
     """Return a blob's content; None if there is none."""
-    done = subprocess.run(
-        ("git", "-C", str(clone), "cat-file", "blob", name), capture_output=True, check=False
-    )
-    return done.stdout if done.returncode == 0 else None
+    reader = _reader(clone)
+    assert reader.stdin is not None
+    assert reader.stdout is not None
+    if "\n" in name:
+        return None
+    reader.stdin.write(f"{name}\n".encode(errors="surrogateescape"))
+    reader.stdin.flush()
+    *_, kind, size = (b"", *reader.stdout.readline().rsplit(None, 2))
+    if not size.isdigit():  # The answer is "missing" or "ambiguous".
+        return None
+    content = reader.stdout.read(int(size) + 1)[:-1]
+    return content if kind == b"blob" else None
+
+
+@cache
+def _reader(clone: Path) -> subprocess.Popen[bytes]:
+    """Return a process that reads objects of a clone: one for each would take most of the time."""
+    command = ("git", "-C", str(clone), "cat-file", "--batch")
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 def picks_of(clone: Path, drawn: Drawn) -> Iterator[Pick]:
