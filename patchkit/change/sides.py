@@ -330,8 +330,8 @@ def _imports_moved(sides: Sides) -> bool:
     """Return whether one side adds an import from a module or package that the other one no longer imports from."""
     base, ours, theirs = map(_sources, sides)
     for one, other in ((ours, theirs), (theirs, ours)):
-        gone = set(base.values()).difference(one.values())
-        if not gone.isdisjoint(other[name] for name in other.keys() - base.keys()):
+        gone = _packages(base.values()) - _packages(one.values())
+        if not gone.isdisjoint(_packages(other[name] for name in other.keys() - base.keys())):
             return True
         for name in base.keys() & one.keys():
             old, new = base[name].split("."), one[name].split(".")
@@ -353,6 +353,15 @@ def _sources(text: str) -> dict[str, str]:
         for node in nodes
         for alias in node.names
         if node.level or node.module != "typing"
+    }
+
+
+def _packages(modules: Iterable[str]) -> set[str]:
+    """Return some modules and all packages that contain one of them."""
+    return {
+        module[:end]
+        for module in modules
+        for end in (*(at for at, sign in enumerate(module) if sign == "."), len(module))
     }
 
 

@@ -199,6 +199,17 @@ def test_one_side_renames_the_module_of_an_import_that_the_other_moves() -> None
     assert both(renamed, moved, base) is None
 
 
+def test_one_side_adds_an_import_from_another_module_of_a_package_that_the_other_no_longer_uses() -> None:
+    base = changed(
+        BASE, ("from shelf import Book, find", "from desk.lists import find\nfrom shelf import Book")
+    )
+    ours = changed(
+        base, ("desk.lists import find", "shelf.old import find"), ("due = today()", "due = now()")
+    )
+    line = "    from desk.rows import sort\n\n    due = today()\n    sort(book)\n"
+    assert both(ours, changed(base, ("    due = today()\n", line)), base) is None
+
+
 def test_git_puts_a_method_into_the_class_that_the_other_side_adds() -> None:
     end = "\n\ndef last():\n    pass\n"
     base = f"import os\n\n\nclass A:\n    def stop(self):\n        wait(1)\n{end}"
