@@ -20,7 +20,7 @@ _RUN = 50
 """The most equal lines in a row that are compared one by one."""
 
 
-class Hunk(NamedTuple):
+class LineHunk(NamedTuple):
     """Lines ``start`` to ``end`` of the base, and those that replace them."""
 
     start: int
@@ -34,7 +34,7 @@ def merged(base: str, theirs: str, ours: str) -> tuple[str, list[EditOutcome]]:
     b, t, o = (list(io.StringIO(text)) for text in (base, theirs, ours))
     own = hunks(b, o)
     known, current = Counter(b), Counter(o)
-    made: list[Hunk] = []
+    made: list[LineHunk] = []
     edits: list[EditOutcome] = []
     for hunk in hunks(b, t):
         touching = [each for each in own if each.start <= hunk.end and hunk.start <= each.end]
@@ -60,7 +60,7 @@ def clean(base: str, theirs: str, ours: str) -> str | None:
     return text if {edit.outcome for edit in edits} <= {Outcome.LANDED, Outcome.ALREADY} else None
 
 
-def hunks(one: Sequence[str], other: Sequence[str]) -> list[Hunk]:
+def hunks(one: Sequence[str], other: Sequence[str]) -> list[LineHunk]:
     """Return what differs in the lines of two texts."""
     # Most lines at both ends are equal, and a comparison takes long.
     least = min(len(one), len(other))
@@ -70,7 +70,7 @@ def hunks(one: Sequence[str], other: Sequence[str]) -> list[Hunk]:
     at = list(accumulate(map(len, inner), initial=start))
     codes = difflib.SequenceMatcher(None, inner, beside, autojunk=False).get_opcodes()
     return [
-        Hunk(at[first], at[last], [line for unit in beside[low:high] for line in unit])
+        LineHunk(at[first], at[last], [line for unit in beside[low:high] for line in unit])
         for tag, first, last, low, high in codes
         if tag != "equal"
     ]
@@ -82,7 +82,7 @@ def _units(lines: Sequence[str]) -> list[tuple[str, ...]]:
     return [unit for run in runs for unit in ([run] if len(run) > _RUN else [(line,) for line in run])]
 
 
-def _made(base: Sequence[str], hunks: Sequence[Hunk]) -> str:
+def _made(base: Sequence[str], hunks: Sequence[LineHunk]) -> str:
     result: list[str] = []
     last = 0
     for hunk in hunks:

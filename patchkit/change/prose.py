@@ -16,7 +16,7 @@ from patchkit.tree.source import INVALID, parsed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.change.lines import Hunk
+    from patchkit.change.lines import LineHunk
 
 _START = re.compile(r"\s*(?:[-*] |:?\w[\w ]*:(?:\s|$))")
 _END = re.compile(r"(?:[.:]|^)\s*$")
@@ -59,7 +59,7 @@ def _is_prose(part: str, before: str, whole: str) -> bool:
     )
 
 
-def _are_apart(base: Sequence[str], one: Hunk, other: Hunk) -> bool:
+def _are_apart(base: Sequence[str], one: LineHunk, other: LineHunk) -> bool:
     """Return whether two changes have a line between them, or touch where an item or a sentence begins."""
     if one.end < other.start:
         return True
@@ -73,7 +73,7 @@ def _are_apart(base: Sequence[str], one: Hunk, other: Hunk) -> bool:
     )
 
 
-def _is_rewording(base: Sequence[str], hunk: Hunk) -> bool:
+def _is_rewording(base: Sequence[str], hunk: LineHunk) -> bool:
     """Return whether lines are replaced one by one, with their indentation."""
     old = base[hunk.start : hunk.end]
     return [*map(_indent, old)] == [*map(_indent, hunk.lines)]

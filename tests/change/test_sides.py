@@ -601,8 +601,8 @@ def test_one_side_puts_a_block_around_what_the_other_changes(block: str) -> None
 def test_one_side_puts_a_block_around_what_the_other_changes_in_a_way_that_may_be_about_it(
     block: str, ours: str
 ) -> None:
-    sides = (changed(WORK, ("    note(book, due)\n", text)) for text in (ours, block))
-    assert both(*sides, WORK) is None
+    changed_there, around = (changed(WORK, ("    note(book, due)\n", text)) for text in (ours, block))
+    assert both(changed_there, around, WORK) is None
 
 
 TOLD = changed(BASE, ("    due = today()\n", "    # From today.\n    due = today()\n"))
