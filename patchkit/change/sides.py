@@ -279,31 +279,36 @@ def _comments_removed(sides: Sides) -> bool:
 def _uses_replaced(sides: Sides) -> bool:
     """Return whether one side uses a name anew where the other one replaces all uses of it, or what it names."""
     base, ours, theirs = (_chains(text) for text in sides)
-    for one, other, text in ((ours, theirs, sides.ours), (theirs, ours, sides.theirs)):
+    texts = (sides.ours, sides.theirs)
+    for one, other, (text, beside) in ((ours, theirs, texts), (theirs, ours, texts[::-1])):
         names = {name for name in base if not one[name] and other[name] > base[name] and name not in _WORDS}
         if not one - base:  # It only removes.
             names = {name for name in names if name.startswith("self.")}
-        if names and (_is_unbound(names, sides.base, text) or names & _replaced(sides.base, text)):
+        if names and (_is_unbound(names, sides.base, text, beside) or names & _replaced(sides.base, text)):
             return True
     return False
 
 
-def _is_unbound(names: Iterable[str], base: str, side: str) -> bool:
-    """Return whether a side no longer binds one of some names, with or without an object before it."""
+def _is_unbound(names: Iterable[str], base: str, side: str, other: str) -> bool:
+    """Return whether a side no longer binds one of some names, with or without an object before it.
+
+    What the other side binds once more is not one.
+    """
     try:
-        before, after = (_bound(parsed(textwrap.dedent(text))) for text in (base, side))
+        before, after, there = (_bound(parsed(textwrap.dedent(text))) for text in (base, side, other))
     except INVALID:  # It is a part of a file.
-        return True
-    return not (before - after).isdisjoint(name.rpartition(".")[2] for name in names)
+        return bool(_chains(side) - _chains(base))
+    last = {name.rpartition(".")[2] for name in names}
+    return any(not after[name] and there[name] <= before[name] for name in last & before.keys())
 
 
-def _bound(tree: ast.AST) -> set[str]:
-    found: set[str] = set()
+def _bound(tree: ast.AST) -> Counter[str]:
+    found: Counter[str] = Counter()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            found.add(node.attr)
+            found[node.attr] += 1
         elif isinstance(node, ast.arg):
-            found.add(node.arg)
+            found[node.arg] += 1
         elif isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case)):
             found.update(bound_names(node))
     return found
