@@ -54,6 +54,15 @@ def remaining_comments(old: Sequence[str], new: Sequence[str], ours: str) -> str
     return "".join(remaining)
 
 
+def with_added(base: str, theirs: str, ours: str) -> str:
+    """Return ``ours`` without the lines that a change removes, and with those that it adds below or above them."""
+    old, new = stripped_lines(base), stripped_lines(theirs)
+    added = Counter(new) - Counter(old) - Counter(stripped_lines(ours))
+    rest = remaining_comments(old, [line for line in old if line in new], ours) or ""
+    lines = "".join(line for line in lines_with_ends(theirs) if added[line.strip()])
+    return lines + rest if new[0] not in old else rest + lines
+
+
 def remaining_lead(removed: str, ours: str) -> str:
     """Return what stays of the comments and blank lines above a statement that goes with those in ``removed``."""
     comments = remaining_comments(stripped_lines(removed), [], ours) or ""

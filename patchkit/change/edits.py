@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from patchkit.change.comments import loses_comments
 from patchkit.change.regions import Region
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ class EditOutcome:
         if self.region is not None:
             return self.region.line
         return 0 if self.place is None else self.place.line
+
+    @property
+    def loses_comment(self) -> bool:
+        """Whether it is not made because the tree differs, and has a comment that this tree lacks."""
+        return self.outcome is Outcome.KEPT and loses_comments(self.wanted, self.base_text, self.ours_text)
 
 
 @dataclass

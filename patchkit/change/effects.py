@@ -24,8 +24,8 @@ def order_matters(one: Sequence[Item], other: Sequence[Item]) -> bool:
     branches = [(a, b) for a in one for b in other if a.kind in _BRANCHES]
     if branches:
         return not all(_are_exclusive(a, b) for a, b in branches)
-    bound, used = _effects(one)
-    other_bound, other_used = _effects(other)
+    bound, used = effects(one)
+    other_bound, other_used = effects(other)
     if any(may_exit(item) for item in (*one, *other)) or _called_on(one) & _called_on(other):
         return True
     return bool(bound & (other_bound | other_used) or other_bound & used)
@@ -113,7 +113,7 @@ def _targets(items: Sequence[Item]) -> set[str]:
     return names
 
 
-def _effects(items: Sequence[Item]) -> tuple[set[str], set[str]]:
+def effects(items: Sequence[Item]) -> tuple[set[str], set[str]]:
     """Return the names and attributes that statements bind, and those that they use."""
     bound: set[str] = set()
     used: set[str] = set()

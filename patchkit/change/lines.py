@@ -20,7 +20,7 @@ _RUN = 50
 """The most equal lines in a row that are compared one by one."""
 
 
-class _Hunk(NamedTuple):
+class LineHunk(NamedTuple):
     """Lines ``start`` to ``end`` of the base, and those that replace them."""
 
     start: int
@@ -32,11 +32,11 @@ def merged(base: str, theirs: str, ours: str) -> tuple[str, list[EditOutcome]]:
     """Return ``ours`` with the changes from ``base`` to ``theirs``, and the outcome of each change."""
     # Iterating a stream splits at line feeds only, as git does.
     b, t, o = (list(io.StringIO(text)) for text in (base, theirs, ours))
-    own = _hunks(b, o)
+    own = hunks(b, o)
     base_lines, current = Counter(b), Counter(o)
-    made: list[_Hunk] = []
+    made: list[LineHunk] = []
     edits: list[EditOutcome] = []
-    for hunk in _hunks(b, t):
+    for hunk in hunks(b, t):
         touching = [edit for edit in own if edit.start <= hunk.end and hunk.start <= edit.end]
         removed = b[hunk.start : hunk.end]
         site, base_text, wanted = f"line {hunk.start + 1}", "".join(removed), "".join(hunk.lines)
@@ -60,7 +60,8 @@ def clean(base: str, theirs: str, ours: str) -> str | None:
     return text if {edit.outcome for edit in edits} <= {Outcome.LANDED, Outcome.ALREADY} else None
 
 
-def _hunks(one: Sequence[str], other: Sequence[str]) -> list[_Hunk]:
+def hunks(one: Sequence[str], other: Sequence[str]) -> list[LineHunk]:
+    """Return what differs in the lines of two texts."""
     # Most lines at both ends are equal, and a comparison takes long.
     least = min(len(one), len(other))
     start = next((index for index in range(least) if one[index] != other[index]), least)
@@ -71,7 +72,7 @@ def _hunks(one: Sequence[str], other: Sequence[str]) -> list[_Hunk]:
     offsets = list(accumulate(map(len, base_units), initial=start))
     codes = difflib.SequenceMatcher(None, base_units, other_units, autojunk=False).get_opcodes()
     return [
-        _Hunk(offsets[first], offsets[last], [line for unit in other_units[low:high] for line in unit])
+        LineHunk(offsets[first], offsets[last], [line for unit in other_units[low:high] for line in unit])
         for tag, first, last, low, high in codes
         if tag != "equal"
     ]
@@ -83,7 +84,7 @@ def _units(lines: Sequence[str]) -> list[tuple[str, ...]]:
     return [unit for run in runs for unit in ([run] if len(run) > _RUN else [(line,) for line in run])]
 
 
-def _made(base: Sequence[str], hunks: Sequence[_Hunk]) -> str:
+def _made(base: Sequence[str], hunks: Sequence[LineHunk]) -> str:
     result: list[str] = []
     last = 0
     for hunk in hunks:

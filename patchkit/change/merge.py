@@ -21,6 +21,7 @@ from patchkit.change.comments import (
     spaced,
     spaced_as,
     stripped_lines,
+    with_added,
 )
 from patchkit.change.correspondence import Correspondence
 from patchkit.change.edits import EditLog, EditOutcome, Outcome
@@ -246,8 +247,19 @@ class Merge:
             return spaced(base_text, theirs_text, ours_text, comments)
         where = "above it" if base.parent is not None else "at the end of the file"
         reason = f"this tree has another comment {where}, which was kept"
-        self.log.record(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
-        return None
+        is_added = not Counter(old) - Counter(new)
+        has_own = loses_comments(ours_text, base_text, theirs_text)
+        if self.policy is Policy.REFUSE or (has_own and not is_added):
+            self.log.record(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
+            return None
+        if not has_own:
+            reason = "" if is_added else f"this tree has removed the comment {where} that the change replaces"
+        outcome = Outcome.CHANGED if reason else Outcome.LANDED
+        self.log.record(base, outcome, reason, theirs=theirs, ours=ours)
+        result = with_added(base_text, tokens.shifted(theirs_text, theirs.indent, ours.indent), ours_text)
+        return (
+            spaced(base_text, theirs_text, ours_text, result) if current else spaced_as(theirs_text, result)
+        )
 
     def _merge_header(self, base: Item, theirs: Item, ours: Item) -> None:
         base_text, theirs_text = (

@@ -8,8 +8,10 @@ comment, or uses a name that the other side replaces, stays a conflict, and git 
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 import tempfile
+import textwrap
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -18,21 +20,27 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchkit.change import exact
 from patchkit.change.blocks import merged_counts, same_statements
 from patchkit.change.correspondence import Correspondence
+from patchkit.change.lines import hunks
 from patchkit.change.outline import NoOutlineError
+from patchkit.change.prose import united_lines
 from patchkit.change.tokens import is_prose, words
 from patchkit.change.undefined import undefined_names
 from patchkit.change.united import kept_comments, united, united_imports
 from patchkit.errors import TreeError
 from patchkit.tree.git import git
 from patchkit.tree.limits import require_manageable
-from patchkit.tree.nodes import DEFINITIONS
-from patchkit.tree.source import fault_of, parsed
+from patchkit.tree.nodes import DEFINITIONS, bound_names
+from patchkit.tree.source import INVALID, fault_of, parsed
 from patchkit.tree.text import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 _MARKER = 7
+_WORDS = frozenset((*keyword.kwlist, "self", "cls"))
+"""Names that no side can replace by others."""
+_METHODS = frozenset(name for kind in (str, list, dict, set) for name in dir(kind))
+"""Methods of built-in types, which other code can replace without another name for them."""
 _MAX_LINES = 100_000
 """The most lines that are merged for the conflicts of one file together; more take longer than a person waits."""
 
@@ -84,7 +92,12 @@ def merged(sides: Sides) -> Merged:
         return Merged(Sides(clean, clean, clean) if clean else sides, bool(clean))
     if _uses_replaced(sides) or _imports_moved(sides) or _assign_alike(sides) or _misplaces(sides, parts):
         return Merged(_joined(parts), is_whole=False)
-    parts = [part if isinstance(part, str) else united_imports(*part) or part for part in parts]
+    parts = [
+        part
+        if isinstance(part, str)
+        else united_imports(*part) or united_lines(part, _joined(parts[:index]), _joined(parts)) or part
+        for index, part in enumerate(parts)
+    ]
     text = _sure(_joined(parts))
     if text is None or any(isinstance(part, Sides) and _is_doubtful(part) for part in parts):
         _merge_each(parts)
@@ -248,32 +261,84 @@ def _is_doubtful(sides: Sides) -> bool:
 
 
 def _comments_removed(sides: Sides) -> bool:
-    """Return whether one side adds a comment above a line that the other one changes or removes."""
+    """Return whether one side adds a comment above a line that the other one changes or removes.
+
+    A comment that the other side leaves above it may have another text.
+    """
     base, *both = [[line.strip() for line in text.splitlines() if line.strip()] for text in sides]
     for side, other in (both, both[::-1]):
         for number, line in enumerate(side):
             if line.startswith("#") and line not in base:
-                below = next((line for line in side[number:] if not line.startswith("#")), "")
-                if below in base and below not in other:
+                below = next((later for later in side[number:] if not later.startswith("#")), "")
+                if below not in base or below in other:
+                    continue
+                above = base[base.index(below) - 1]
+                if not above.startswith("#") or above in side or above not in other:
                     return True
     return False
 
 
 def _uses_replaced(sides: Sides) -> bool:
-    """Return whether one side uses a name anew where the other one replaces all uses of it."""
+    """Return whether one side uses a name anew where the other one replaces all uses of it, or what it names."""
     base, ours, theirs = (_chains(text) for text in sides)
-    return any(
-        bool(one - base) and any(not one[name] and other[name] > base[name] for name in base)
-        for one, other in ((ours, theirs), (theirs, ours))
-    )
+    texts = (sides.ours, sides.theirs)
+    for one, other, (text, beside) in ((ours, theirs, texts), (theirs, ours, texts[::-1])):
+        names = {name for name in base if not one[name] and other[name] > base[name] and name not in _WORDS}
+        if not one - base:  # It only removes.
+            names = {name for name in names if name.startswith("self.")}
+        if names and (_is_unbound(names, sides.base, text, beside) or names & _replaced(sides.base, text)):
+            return True
+    return False
+
+
+def _is_unbound(names: Iterable[str], base: str, side: str, other: str) -> bool:
+    """Return whether a side no longer binds one of some names, with or without an object before it.
+
+    What the other side binds once more is not one.
+    """
+    try:
+        before, after, there = (_bound(parsed(textwrap.dedent(text))) for text in (base, side, other))
+    except INVALID:  # It is a part of a file.
+        return bool(_chains(side) - _chains(base))
+    last = {name.rpartition(".")[2] for name in names}
+    return any(not after[name] and there[name] <= before[name] for name in last & before.keys())
+
+
+def _bound(tree: ast.AST) -> Counter[str]:
+    names: Counter[str] = Counter()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names[node.attr] += 1
+        elif isinstance(node, ast.arg):
+            names[node.arg] += 1
+        elif isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+            names.update(bound_names(node))
+    return names
+
+
+def _replaced(base: str, side: str) -> set[str]:
+    """Return the names of lines that a side replaces by some with other names.
+
+    Of a method of built-in types the other name has to be one of the same object.
+    """
+    names: set[str] = set()
+    rows = [text.splitlines(keepends=True) for text in (base, side)]
+    for hunk in hunks(*rows):
+        removed, added = (_chains("".join(lines)) for lines in (rows[0][hunk.start : hunk.end], hunk.lines))
+        new = added - removed
+        owners = {name.rpartition(".")[0] for name in new}
+        for name in removed if new else ():
+            owner, _, attribute = name.rpartition(".")
+            names |= {name} if not owner or attribute not in _METHODS or owner in owners else set()
+    return names
 
 
 def _imports_moved(sides: Sides) -> bool:
     """Return whether one side adds an import from a module or package that the other one no longer imports from."""
     base, ours, theirs = map(_sources, sides)
     for one, other in ((ours, theirs), (theirs, ours)):
-        gone = set(base.values()).difference(one.values())
-        if not gone.isdisjoint(other[name] for name in other.keys() - base.keys()):
+        gone = _packages(base.values()) - _packages(one.values())
+        if not gone.isdisjoint(_packages(other[name] for name in other.keys() - base.keys())):
             return True
         for name in base.keys() & one.keys():
             old, new = base[name].split("."), one[name].split(".")
@@ -295,6 +360,15 @@ def _sources(text: str) -> dict[str, str]:
         for node in nodes
         for alias in node.names
         if node.level or node.module != "typing"
+    }
+
+
+def _packages(modules: Iterable[str]) -> set[str]:
+    """Return some modules and all packages that contain one of them."""
+    return {
+        module[:end]
+        for module in modules
+        for end in (*(index for index, sign in enumerate(module) if sign == "."), len(module))
     }
 
 

@@ -13,8 +13,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from patchkit.change.blocks import merged_count
-from patchkit.change.comments import comments
-from patchkit.change.effects import order_matters
+from patchkit.change.comments import comments, stripped_lines
+from patchkit.change.effects import effects, order_matters
 from patchkit.change.imports import bound, import_of, imported
 from patchkit.change.outline import Item, NoOutlineError, dumped, outline
 from patchkit.change.output import Output
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _ODD_SPACE = re.compile(r"\w \(|\. \w")
 _WORD = re.compile(r"[\w\"']")
+_SIGNS = frozenset("()[]{},")
 _DEFINITION = re.compile(r"^(?:async\s+def|def|class)\b", re.MULTILINE)
 
 _STILL = frozenset(
@@ -102,6 +103,8 @@ class _Union:
                 and len({(run[0].kind, run[0].name) for run in gaps_of_items}) == 1
             ):
                 self._unite_item(*(run[0] for run in gaps_of_items))
+            elif gaps_of_items[0] and (wrapped := _wrapped(*gaps_of_items)):
+                self._wrap(items, last, end, wrapped)
             elif (
                 not gaps_of_items[0]
                 and (base.parent is None or not base.is_scope)
@@ -118,6 +121,65 @@ class _Union:
             for from_side, run, index in ((1, runs[0], last[side] + 1), (2, runs[1], end[side])):
                 for added in run if side != from_side else ():
                     output.insert(item, index, shifted(added.text, added.indent, item.inner_indent))
+
+    def _wrap(
+        self, items: Sequence[Item], last: Sequence[int], end: Sequence[int], texts: Sequence[str]
+    ) -> None:
+        """Put a run into the block that one side puts around it, in each other version that has a text for it."""
+        for output, item, low, high, text in zip(self._outputs, items, last, end, texts, strict=True):
+            if text:
+                for part in item.children[low + 1 : high]:
+                    output.delete(part)
+                output.insert(item, low + 1, shifted(text, "", item.inner_indent))
+
+
+def _wrapped(base: Sequence[Item], ours: Sequence[Item], theirs: Sequence[Item]) -> Three | None:
+    """Return a run in the block that one side puts around it, as base and the other side have it inside; else None.
+
+    The text of the side that has the block is empty. None as well if the other side adds statements or names to the
+    run, or reads anew what the block does: then it could be about the same.
+    """
+    for outer, inner in ((theirs, ours), (ours, theirs)):
+        around = outer[0] if len(outer) == 1 else None
+        block = _block(around) if around is not None else None
+        if around is None or block is None or not len(base) == len(inner) == len(block.children):
+            continue
+        is_same = all(
+            one.code == part.code and comments(one.own) == comments(part.own)
+            for one, part in zip(base, block.children, strict=True)
+        )
+        kinds = [[(item.kind, item.name) for item in run] for run in (base, inner)]
+        leads = [[stripped_lines(item.lead) for item in run] for run in (base, inner)]
+        new = Counter(filter(_WORD.match, (word for item in inner for word in item.words)))
+        new -= Counter(word for item in base for word in item.words)
+        beside = {*words(around.head_dedented), *words(block.head_dedented)}
+        beside |= {
+            word
+            for part in around.children
+            if part is not block and block is not around
+            for word in part.words
+        }
+        if (
+            is_same
+            and kinds[0] == kinds[1]
+            and leads[0] == leads[1]
+            and beside.isdisjoint(new)
+            and effects(inner)[0] <= effects(base)[0]
+        ):
+            output = Output()
+            for one, part in zip(inner, block.children, strict=True):
+                output.write(part, one.own_dedented)
+            text = shifted(output.render(around), around.indent, "")
+            return (around.dedented, "", text) if inner is theirs else (around.dedented, text, "")
+    return None
+
+
+def _block(item: Item) -> Item | None:
+    """Return the block of a statement that runs at most once: what it is around; None if it is not one."""
+    if item.kind in {"With", "AsyncWith"}:
+        return item
+    clauses = [part.kind for part in item.children]
+    return item.children[0] if clauses == ["if"] or clauses[:1] == ["try"] else None
 
 
 def _is_free(one: Sequence[Item], other: Sequence[Item]) -> bool:
@@ -185,7 +247,7 @@ def _agreed(texts: Sequence[str], kind: str) -> str:
 
 def _replace_alike(texts: Sequence[str]) -> bool:
     """Return whether both sides remove the same word and do not put the same in its place."""
-    base, ours, theirs = (Counter(words(text)) for text in texts)
+    base, ours, theirs = (Counter(word for word in words(text) if word not in _SIGNS) for text in texts)
     return bool((base - ours) & (base - theirs)) and ours - base != theirs - base
 
 

@@ -71,7 +71,8 @@ class PortedChange:
     @property
     def is_clean(self) -> bool:
         """Whether it is whole, with its files outside the package, and nothing about it is for a person to judge."""
-        adapted = any(edit.outcome is Outcome.CHANGED for file in self.files for edit in file.edits)
+        edits = [edit for file in self.files for edit in file.edits]
+        adapted = any(edit.outcome is Outcome.CHANGED or edit.loses_comment for edit in edits)
         is_complete = all(file.is_whole for file in self.outside) and not self.change.left_out
         return self.is_whole and is_complete and not (adapted or self.findings)
 

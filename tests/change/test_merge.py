@@ -692,6 +692,76 @@ def test_a_comment_with_a_line_separator_is_one_line() -> None:
     assert ported(base, theirs, ours) == (ours, [("already", "Desk.lend")])
 
 
+NOTED = "def f():\n    a()\n    # Once.\n    b()\n"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "own", "made", "outcome"),
+    [
+        ("    # Once.\n    # Or twice.\n    b()\n", "", "    # Or twice.\n    b()\n", "landed"),
+        ("    # Now.\n    # Once.\n    b()\n", "", "    # Now.\n    b()\n", "landed"),
+        ("    # Once.\n    c()\n    # Now.\n    b()\n", "", "    c()\n    # Now.\n    b()\n", "changed"),
+        ("    # Twice.\n    b()\n", "", "    # Twice.\n    b()\n", "changed"),
+        (
+            "    # Once.\n    # Now.\n    b()\n",
+            "    # Ours.\n",
+            "    # Ours.\n    # Now.\n    b()\n",
+            "changed",
+        ),
+        (
+            "    # Now.\n    # Once.\n    b()\n",
+            "    # Ours.\n",
+            "    # Now.\n    # Ours.\n    b()\n",
+            "changed",
+        ),
+        ("    # Twice.\n    b()\n", "    # Ours.\n", "    # Ours.\n    b()\n", "kept"),
+    ],
+)
+def test_a_new_comment_comes_where_this_tree_has_removed_or_replaced_the_one_beside_it(
+    theirs: str, own: str, made: str, outcome: str
+) -> None:
+    changed, ours, result = (
+        NOTED.replace("    # Once.\n    b()\n", text) for text in (theirs, f"{own}    b()\n", made)
+    )
+    found, outcomes_found = ported(NOTED, changed, ours)
+    assert found == result
+    assert outcome in dict(outcomes_found)
+    assert ported(NOTED, changed, found)[0] == found
+
+
+@pytest.mark.parametrize(
+    ("theirs", "reason"),
+    [
+        ("# the end\n# of it\n", ""),
+        ("# an end\n", "this tree has removed the comment at the end of the file that the change replaces"),
+    ],
+)
+def test_a_new_comment_comes_at_the_end_of_a_file_where_this_tree_has_removed_the_one_there(
+    theirs: str, reason: str
+) -> None:
+    whole, merge = outline("x = 1\n"), Merge(nowhere)
+    merge.make(outline("x = 1\n# the end\n"), outline(f"x = 1\n{theirs}"), whole)
+    assert merge.output.render(whole) == f"x = 1\n{theirs.removeprefix('# the end' + chr(10))}"
+    assert [edit.reason for edit in merge.log.edits] == [reason]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "loses"),
+    [
+        ("x = 1  # new\n", "x = 1 + y\n", True),
+        ("x = (\n    1\n)\n", "x = 1 + y\n", False),
+        ("# new\nx = 1\n", "# ours\nx = 1\n", True),
+    ],
+)
+def test_an_edit_of_a_comment_that_is_not_made_tells_whether_a_comment_is_missing(
+    theirs: str, ours: str, loses: bool
+) -> None:
+    base = "# old\nx = 1\n" if theirs.startswith("#") else "x = 1\n"
+    merge = Merge(nowhere)
+    merge.make(outline(base), outline(theirs), outline(ours))
+    assert [(edit.outcome, edit.loses_comment) for edit in merge.log.edits] == [(Outcome.KEPT, loses)]
+
+
 def test_a_comment_above_that_is_another_there_is_kept_and_said() -> None:
     theirs, ours = (
         program(LIBRARY, ("# A book goes out once.", comment)) for comment in ("# Only once.", "# Ours.")
