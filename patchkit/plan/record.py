@@ -306,6 +306,12 @@ class Record(msgspec.Struct, frozen=True):
         """Return a record of ``layers`` that keeps the single writes of this one as far as they still hold."""
         return Record(tuple(layer for layer in layers if layer.files), self.writes, self.forked)
 
+    def with_patches_of(self, other: Record, names: Iterable[str]) -> Record:
+        """Return the record with these patches as another record has them."""
+        kept = set(map(file_of, names))
+        files = files_of(self) | {file: text for file, text in files_of(other).items() if file in kept}
+        return parsed(tuple(sorted(files.items()))) if kept else self
+
     def replaced(self, other: Record) -> Record:
         """Return ``other``, which takes the place of this record, with the single writes of this one."""
         return Record(other.layers, self.writes | other.writes, self.forked)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.plan.planner import Planner
+    from patchkit.plan.record import AppliedPatch
     from patchkit.plan.status import PatchStatus
     from patchkit.transaction.history import Original
     from patchkit.transaction.ports import PortCommit
@@ -166,6 +167,12 @@ class Candidates:
                 and any((edit.file, status.patch.id) in had for edit in status.edits)
             )
         return frozenset()
+
+    @property
+    def not_loaded(self) -> dict[str, AppliedPatch]:
+        """The recorded patches that are not loaded, which a record that is computed from the code lacks."""
+        others = self.record.ported.union(self._planner.ids)
+        return {name: patch for name, patch in self.record.patches.items() if name not in others}
 
     @property
     def untold(self) -> frozenset[str]:

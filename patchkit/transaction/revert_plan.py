@@ -28,7 +28,7 @@ from patchkit.transaction.undo import Undone, undo
 from patchkit.transaction.wording import patch_comments, with_wording_of
 
 if TYPE_CHECKING:
-    from patchkit.plan.record import Layer
+    from patchkit.plan.record import AppliedPatch, Layer
 
 Contents = Mapping[str, bytes | None]
 """Bytes by file, None if it does not exist."""
@@ -81,9 +81,9 @@ class RevertPlan:
     changes: Mapping[str, tuple[bytes | None, bytes | None]]
 
 
-def require_removable(record: Record, named: frozenset[str]) -> None:
+def require_removable(record: Record, named: frozenset[str], not_loaded: dict[str, AppliedPatch]) -> None:
     """Raise ConflictError if a patch that stays requires a ``named`` one, or if the record lacks a ``named`` one."""
-    patches = record.patches.values()
+    patches = (record.patches | not_loaded).values()
     unknown = named.difference(record.patches)
     if unknown:
         raise ConflictError(
