@@ -157,7 +157,8 @@ def _in_file(number: int, text: bytes, identifier: str) -> int:
 def marked(patch: Patch, tree: Tree) -> Contents:
     """Return the files of a tree with conflict markers at the edits of a patch that cannot be made there."""
     source = landed(patch, tree, patch.id)
-    numbers = {edit: number for number, edit in enumerate(_in_order(source.landing), 1)}
+    in_order = (edit for file in source.landing.files for edit in file.edits)
+    numbers = {edit: number for number, edit in enumerate(in_order, 1)}
     names = {
         f"{patch.id} edit-{numbers[edit]}": f"{patch.id} {name}"
         for name, edits in source.edits.items()
@@ -171,10 +172,6 @@ def marked(patch: Patch, tree: Tree) -> Contents:
 
     changed = {file: text for file, text in source.landing.marked.items() if text != tree.read(file)}
     return {file: named(text) if text is not None else None for file, text in changed.items()}
-
-
-def _in_order(landing: Landing) -> list[EditOutcome]:
-    return [edit for file in landing.files for edit in file.edits]
 
 
 def _status(name: str, source: LandedDiff) -> EditStatus:

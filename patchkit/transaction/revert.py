@@ -299,7 +299,7 @@ def _candidates(candidates: Candidates, named: frozenset[str] | None) -> Iterabl
     """Return the candidates to try. Raise ConflictError for patches and for ports that only git's history has."""
     committed = candidates.committed_ports(named) if named else frozenset[str]()
     if not named or not committed:
-        return candidates
+        return candidates.of(named)
     others = named - committed
     if others:
         raise ConflictError(

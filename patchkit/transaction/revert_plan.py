@@ -169,11 +169,11 @@ def _undone_blocks(
 ) -> Mapping[str, tuple[bytes | None, bytes | None]]:
     """Return each file before and after its block of changed lines is undone; none if that fails in one."""
     changes: dict[str, tuple[bytes | None, bytes | None]] = {}
-    for file, applied_file in layer.files.items():
+    for file, change in layer.files.items():
         current = read(file)
-        if current is None or applied_file.applied is None or applied_file.original is None:
+        if current is None or change.applied is None or change.original is None:
             return {}
-        text = with_block(content(applied_file.applied), content(applied_file.original), current)
+        text = with_block(content(change.applied), content(change.original), current)
         if text is None:
             return {}
         changes[file] = current, text
@@ -204,30 +204,26 @@ def _remainder(
     kept: dict[str | None, bytes] = {}
     ported: set[str] = set()
     for layer in record.layers:
-        originals = {file: stored(applied_file.original) for file, applied_file in layer.files.items()}
+        originals = {file: stored(change.original) for file, change in layer.files.items()}
         rebased = {
             file: _merged(file, before.get(file, original), original, after.get(file, original)).text
             for file, original in originals.items()
         }
-        before |= {file: stored(applied_file.applied) for file, applied_file in layer.files.items()}
+        before |= {file: stored(change.applied) for file, change in layer.files.items()}
         after |= _layer_after(
             layer, reverted, replayer, originals=originals, applied=before, rebased=rebased, ported=ported
         )
         if layer.is_ported:
-            ported |= {
-                file
-                for file, applied_file in layer.files.items()
-                if reverted.intersection(applied_file.patches)
-            }
+            ported |= {file for file, change in layer.files.items() if reverted.intersection(change.patches)}
         files = {
             file: AppliedFile(
                 digest_or_none(rebased[file]),
                 digest_or_none(after[file]),
                 _patches_in(layer, file, reverted, rebased[file], after[file]),
             )
-            for file, applied_file in layer.files.items()
+            for file, change in layer.files.items()
             if rebased[file] != after[file]
-            or (applied_file.original == applied_file.applied and _kept(applied_file.patches, reverted))
+            or (change.original == change.applied and _kept(change.patches, reverted))
         }
         texts = (text for file in files for text in (rebased[file], after[file]))
         kept |= {digest_or_none(text): text for text in texts if text is not None}
@@ -267,12 +263,12 @@ def _revert_one_by_one(
         return replayer.replay({file: before}, (name,))[file], before
 
     for layer in reversed(layers):
-        applied_file = layer.files[file]
-        for name in (name for name in reversed(order) if name in reverted and name in applied_file.patches):
+        change = layer.files[file]
+        for name in (name for name in reversed(order) if name in reverted and name in change.patches):
             try:
                 undone = _undo_patch(file, name, result, without(done), without(done | {name}))
             except ConflictError:
-                undone = _undo_patch(file, name, result, *alone(name, applied_file.original))
+                undone = _undo_patch(file, name, result, *alone(name, change.original))
             done, result = done | {name}, undone
     return result
 
@@ -424,17 +420,17 @@ def _layer_after(
     """
     after: dict[str, bytes | None] = {}
     mixed = []
-    for file, applied_file in layer.files.items():
-        kept = _kept(applied_file.patches, reverted)
+    for file, change in layer.files.items():
+        kept = _kept(change.patches, reverted)
         if not kept:
             after[file] = rebased[file]
-        elif kept == applied_file.patches:
+        elif kept == change.patches:
             try:
                 after[file] = undo(file, originals[file], applied[file], rebased[file]).text
             except ConflictError:
                 if not (layer.is_ported or file in ported):
                     raise
-                raise _dependent_error(file, reverted, applied_file.patches) from None
+                raise _dependent_error(file, reverted, change.patches) from None
         else:
             mixed.append(file)
     all_patches = tuple(patch.id for patch in layer.patches)

@@ -597,3 +597,14 @@ def test_loaded_patch_that_is_no_longer_in_merged_code_leaves_the_record(
     few = PatchSet(tuple(patches.get(name) for name in ("7", "8")), "few")
     assert api.revert(fork, few, ("7",)).patches == ("7",)
     assert recorded_in(fork) == ["pk-own"]
+
+
+def test_older_form_of_merged_branches_is_written_anew_in_a_file_that_one_of_them_wrote(
+    fork: CheckoutTree, patch_folder: Path, patches: PatchSet
+) -> None:
+    merge_patched_branches(fork, patches)
+    add_patch(patch_folder, "8", attribute(CRLF, "Backend", "own = 2"), upstream=f'"{PULL}/8"')
+    few = PatchSet(tuple(load().get(name) for name in ("7", "8")), "few")
+    assert api.apply(fork, few, ("8",)).files == (CRLF,)
+    assert b"own = 2" in (fork.package / CRLF).read_bytes()
+    assert recorded_in(fork) == [*OURS]
