@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from patchkit.change.edits import EditOutcome
     from patchkit.change.land import LandedFile, Landing
     from patchkit.patchset.patch import BasedDiff, Patch
-    from patchkit.tree.tree import Tree
-
-    Contents = Mapping[str, bytes | None]
+    from patchkit.tree.tree import Contents, Tree
 
 _MADE = frozenset({Outcome.LANDED, Outcome.CHANGED})
 
@@ -205,7 +203,7 @@ class _Known(NamedTuple):
 
     diff: BasedDiff
     markers: str
-    read: Mapping[str, bytes | None]
+    read: Contents
     listed: Mapping[tuple[str, str], list[str]]
     source: LandedDiff
 

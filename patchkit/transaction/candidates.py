@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from patchkit.transaction.history import Original
     from patchkit.transaction.ports import PortCommit
     from patchkit.tree.checkout import Checkout
-    from patchkit.tree.tree import CheckoutTree
-
-    Contents = Mapping[str, bytes | None]
+    from patchkit.tree.tree import CheckoutTree, Contents
 
 
 @dataclass(frozen=True)

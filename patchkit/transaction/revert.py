@@ -24,11 +24,11 @@ from patchkit.transaction.revert_plan import (
 from patchkit.transaction.write import locked, read_consistently, write_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from patchkit.plan.planner import Planner
     from patchkit.transaction.candidates import CandidateRecord
-    from patchkit.tree.tree import CheckoutTree, ReadTree
+    from patchkit.tree.tree import CheckoutTree, Contents, ReadTree
 
 
 Planned: TypeAlias = "tuple[CandidateRecord, frozenset[str], RevertPlan]"
@@ -326,7 +326,7 @@ def _plan_with(
     return replace(plan, changes=changes)
 
 
-def _require_no_calls(contents: Mapping[str, bytes | None]) -> None:
+def _require_no_calls(contents: Contents) -> None:
     """Raise ConflictError if a file imports the runtime, which only patchkit's code does."""
     for file, text in sorted(contents.items()):
         if line := runtime_line(text):
