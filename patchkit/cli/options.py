@@ -73,11 +73,11 @@ class Target:
         if self.tree and not os.path.exists(self.tree) and load.is_built_in(self.tree):
             command = click.get_current_context().info_name
             raise UsageError(f"{self.tree} is a patch, and {command} takes none", advice="leave it out")
-        contexts = click.get_current_context().meta.setdefault(_OPENED, {})
+        trees = click.get_current_context().meta.setdefault(_OPENED, {})
         key = self.tree, self.installed
-        if key not in contexts:
-            contexts[key] = installed_tree() if self.installed else open_tree(located(self.tree))
-        opened: CheckoutTree = contexts[key]
+        if key not in trees:
+            trees[key] = installed_tree() if self.installed else open_tree(located(self.tree))
+        opened: CheckoutTree = trees[key]
         return opened
 
 

@@ -47,7 +47,8 @@ def put(document: str, out: Console | None = None) -> None:
 def _write(output: Path, content: bytes) -> None:
     with Folder.open(output.parent.resolve()) as folder:
         stamp = folder.stat(output.name)
-        if stamp is None or (stat.S_ISREG(stamp.st_mode) and _is_writable(folder.path, output)):
+        is_writable = all(os.access(path, os.W_OK) for path in (folder.path, output))
+        if stamp is None or (stat.S_ISREG(stamp.st_mode) and is_writable):
             begun = f".patchkit.{os.getpid()}.tmp"
             try:
                 folder.create(begun, content, stamp)
@@ -57,7 +58,3 @@ def _write(output: Path, content: bytes) -> None:
             return
     # A pipe or a device cannot be replaced, nor can a link such as /dev/stdout, or a file in a read-only folder.
     output.write_bytes(content)
-
-
-def _is_writable(*paths: Path) -> bool:
-    return all(os.access(path, os.W_OK) for path in paths)

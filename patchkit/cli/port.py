@@ -219,7 +219,8 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
     from patchkit.findings.printable import escaped
 
     facts = change.change.facts
-    skipped = f": skipped{_needing(change)}" if change.skipped else ""
+    needed = f"; it needs {', '.join(change.needs)}" if change.needs else ""
+    skipped = f": skipped{needed}" if change.skipped else ""
     console.say(f"  {escaped(facts.id)}  {escaped(change.change.title)}{escaped(skipped)}")
     for file in change.files:
         mark, text = _OUTCOMES[file.outcome.value]
@@ -246,10 +247,6 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
         console.say(f"  [yellow]{finding.rule}[/] {escaped(where)}: {escaped(finding.message)}")
     if change.commit:
         console.say(f"  committed as {change.commit[:12]}")
-
-
-def _needing(change: PortedChange) -> str:
-    return f"; it needs {', '.join(change.needs)}" if change.needs else ""
 
 
 def _patches(written: Sequence[Path]) -> str:

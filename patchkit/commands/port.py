@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from patchkit.findings.finding import Finding
     from patchkit.plan.record import Layer
     from patchkit.series.source import GivenChange, Source
-    from patchkit.tree.tree import CheckoutTree, ReadTree, Tree
-
-    Contents = Mapping[str, bytes | None]
+    from patchkit.tree.tree import CheckoutTree, Contents, ReadTree, Tree
 
 _MADE = frozenset({Outcome.LANDED, Outcome.CHANGED})
 _RESOLVED = EditOutcome("", Outcome.ALREADY, "a person resolved its conflict in this tree")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import BasedDiff, Patch
     from patchkit.patchset.select import PatchSet
-    from patchkit.tree.tree import CheckoutTree
+    from patchkit.tree.tree import CheckoutTree, Contents
 
 
 def refresh(tree: CheckoutTree, patches: PatchSet, name: str, folders: Sequence[Path]) -> Path:
@@ -129,7 +129,7 @@ def _without_comments(text: bytes | None, patch: Patch) -> bytes | None:
     return b"".join(line for line in text.splitlines(keepends=True) if not line.strip().startswith(start))
 
 
-def _diff_for(patch: Patch, before: Mapping[str, bytes | None]) -> str:
+def _diff_for(patch: Patch, before: Contents) -> str:
     """Return the name of the patch's diff for a tree with these files: the one made on them, or that of the patch."""
 
     def fits(diff: BasedDiff) -> bool:

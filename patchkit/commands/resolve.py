@@ -22,14 +22,11 @@ from patchkit.tree.source import fault_of
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
-    from patchkit.tree.tree import CheckoutTree, ReadTree
-
-    Contents = Mapping[str, bytes | None]
+    from patchkit.tree.tree import CheckoutTree, Contents, ReadTree
 
 
 @dataclass(frozen=True)

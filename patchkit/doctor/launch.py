@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from patchkit.tree.tree import Contents
+
 Value = str | bool | int | float | None
 
 
@@ -45,7 +47,7 @@ class Launch:
     parsed: Mapping[str, Value]
     environment: Mapping[str, str]
     cases: tuple[Case, ...]
-    changed: Callable[[Mapping[str, Value], Mapping[str, bytes | None]], Launch]
+    changed: Callable[[Mapping[str, Value], Contents], Launch]
     notes: tuple[str, ...] = ()
     files: frozenset[str] = field(default_factory=frozenset)
 
@@ -62,6 +64,6 @@ class Launch:
         cases = (replace(case, settings={**case.settings, **settings}) for case in self.cases)
         return replace(self, cases=tuple(cases))
 
-    def on(self, files: Mapping[str, bytes | None]) -> Launch:
+    def on(self, files: Contents) -> Launch:
         """Return the same launch on the tree with some files replaced."""
         return self if self.files.isdisjoint(files) else self.changed({}, files)

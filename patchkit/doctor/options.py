@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from patchkit.doctor.execution.named import NamedModel
     from patchkit.doctor.execution.process import Executed, Execution
     from patchkit.doctor.shell import Word
-    from patchkit.tree.tree import Tree
+    from patchkit.tree.tree import Contents, Tree
 
 _CONFIGS = f"{SERVING}/configs/"
 _NONE: Mapping[str, bytes] = {}
@@ -158,7 +158,7 @@ class Arguments:
     def _changing(
         self, request: Request, files: Mapping[str, str], model: NamedModel | None
     ) -> Callable[..., Launch]:
-        def changed(settings: Mapping[str, Value], texts: Mapping[str, bytes | None]) -> Launch:
+        def changed(settings: Mapping[str, Value], texts: Contents) -> Launch:
             other = msgspec.structs.replace(request, overrides={**request.overrides, **settings})
             added = {name: text.decode(errors="replace") for name, text in texts.items() if text is not None}
             try:

@@ -275,10 +275,6 @@ def _place(fact: Fact) -> str:
     return f"{scopes} in {where}" if scopes else where
 
 
-def _description(fact: Fact) -> str:
-    return f"other code in {_place(fact)}" if fact.has or fact.lacks else _place(fact)
-
-
 def _missing_shape_reason(overlay: Overlay, patch: Patch, part: Part, *, is_close: bool) -> str:
     """Return the reason of a conflict with a tree that has none of the part's shapes, with what to do.
 
@@ -305,10 +301,6 @@ def _shapes(overlay: Overlay, part: Part) -> frozenset[str]:
     return frozenset(
         name for name, facts in part.shapes.items() if all(overlay.holds(fact) for fact in facts)
     )
-
-
-def _has_comment(overlay: Overlay, files: Iterable[str], start: bytes) -> bool:
-    return any(start in (overlay.modules.source(file) or b"") for file in sorted(files))
 
 
 def _closest_shape(overlay: Overlay, part: Part) -> frozenset[str]:
@@ -350,7 +342,8 @@ def evaluate(
                 overlay, patch, part, try_closest_shape=try_closest_shape, allow_partial=allow_partial
             )
             continue
-        reason = unmet.why or f"needs a tree with {_description(unmet)}"
+        other = "other code in " if unmet.has or unmet.lacks else ""
+        reason = unmet.why or f"needs a tree with {other}{_place(unmet)}"
         statuses[part.name] = PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
         if part is patch:
             return statuses[part.name]
@@ -500,11 +493,12 @@ class _Evaluation:
         ``upstream_when``) a comment of any patch. ``has_upstream_change`` shows that they are upstream's,
         or, where no fact can tell, that upstream has a commit or pull request of the part.
         """
-        part, files = self.part, {status.file for status in statuses}
+        part, source = self.part, self.overlay.modules.source
+        files = {status.file for status in statuses}
         is_commented = (
             self.is_commented(files)
             if part.upstream_when
-            else _has_comment(self.overlay, files, COMMENT_PREFIX.encode())
+            else any(COMMENT_PREFIX.encode() in (source(file) or b"") for file in sorted(files))
         )
         if is_commented or any(status.calls_runtime for status in statuses):
             return State.APPLIED

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from patchkit.change.edits import EditOutcome
     from patchkit.change.land import LandedFile, Landing
     from patchkit.patchset.patch import BasedDiff, Patch
-    from patchkit.tree.tree import Tree
-
-    Contents = Mapping[str, bytes | None]
+    from patchkit.tree.tree import Contents, Tree
 
 _MADE = frozenset({Outcome.LANDED, Outcome.CHANGED})
 
@@ -157,7 +155,8 @@ def _in_file(number: int, text: bytes, identifier: str) -> int:
 def marked(patch: Patch, tree: Tree) -> Contents:
     """Return the files of a tree with conflict markers at the edits of a patch that cannot be made there."""
     source = landed(patch, tree, patch.id)
-    numbers = {edit: number for number, edit in enumerate(_in_order(source.landing), 1)}
+    in_order = (edit for file in source.landing.files for edit in file.edits)
+    numbers = {edit: number for number, edit in enumerate(in_order, 1)}
     names = {
         f"{patch.id} edit-{numbers[edit]}": f"{patch.id} {name}"
         for name, edits in source.edits.items()
@@ -171,10 +170,6 @@ def marked(patch: Patch, tree: Tree) -> Contents:
 
     changed = {file: text for file, text in source.landing.marked.items() if text != tree.read(file)}
     return {file: named(text) if text is not None else None for file, text in changed.items()}
-
-
-def _in_order(landing: Landing) -> list[EditOutcome]:
-    return [edit for file in landing.files for edit in file.edits]
 
 
 def _status(name: str, source: LandedDiff) -> EditStatus:
@@ -208,7 +203,7 @@ class _Known(NamedTuple):
 
     diff: BasedDiff
     markers: str
-    read: Mapping[str, bytes | None]
+    read: Contents
     listed: Mapping[tuple[str, str], list[str]]
     source: LandedDiff
 

@@ -17,14 +17,12 @@ from patchkit.plan.status import IN_PLACE, FileChange, State
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Plan, TreeStatus
-    from patchkit.tree.tree import Tree
-
-    Contents = Mapping[str, bytes | None]
+    from patchkit.tree.tree import Contents, Tree
 
 _MADE = frozenset({State.PENDING, State.PARTIAL})
 

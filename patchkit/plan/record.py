@@ -244,7 +244,7 @@ class Record(msgspec.Struct, frozen=True):
     @property
     def files(self) -> dict[str, AppliedFile]:
         """Every file that patchkit changed, as in the last layer that changed it."""
-        return {file: applied_file for layer in self.layers for file, applied_file in layer.files.items()}
+        return {file: change for layer in self.layers for file, change in layer.files.items()}
 
     def with_applied(
         self,
@@ -271,17 +271,13 @@ class Record(msgspec.Struct, frozen=True):
             if layer.is_ported:
                 absent = {
                     file
-                    for file, applied_file in layer.files.items()
-                    if file in before and applied_file.original == before[file]
+                    for file, change in layer.files.items()
+                    if file in before and change.original == before[file]
                 }
                 replaced |= absent if absent & changes.keys() else set()
                 layers.append(
                     layer.with_files(
-                        {
-                            file: applied_file
-                            for file, applied_file in layer.files.items()
-                            if file not in replaced
-                        }
+                        {file: change for file, change in layer.files.items() if file not in replaced}
                     )
                 )
             else:
@@ -292,11 +288,7 @@ class Record(msgspec.Struct, frozen=True):
         """Return the record after one patch was written anew, with these ``changes`` in place of its former ones."""
         layers = (
             layer.with_files(
-                {
-                    file: applied_file
-                    for file, applied_file in layer.files.items()
-                    if applied_file.patches != (patch.id,)
-                }
+                {file: change for file, change in layer.files.items() if change.patches != (patch.id,)}
             )
             for layer in self.layers
         )
@@ -305,6 +297,12 @@ class Record(msgspec.Struct, frozen=True):
     def _with(self, layers: Sequence[Layer]) -> Record:
         """Return a record of ``layers`` that keeps the single writes of this one as far as they still hold."""
         return Record(tuple(layer for layer in layers if layer.files), self.writes, self.forked)
+
+    def with_patches_of(self, other: Record, names: Iterable[str]) -> Record:
+        """Return the record with these patches as another record has them."""
+        kept = set(map(file_of, names))
+        files = files_of(self) | {file: text for file, text in files_of(other).items() if file in kept}
+        return parsed(tuple(sorted(files.items()))) if kept else self
 
     def replaced(self, other: Record) -> Record:
         """Return ``other``, which takes the place of this record, with the single writes of this one."""
@@ -347,7 +345,7 @@ def _remaining(
 ) -> dict[str, AppliedFile]:
     """Return the layer's files, without those in which every edit is in ``edits``."""
     replaced = {file for file in changes if layer.edits_in(file) and layer.edits_in(file) <= edits}
-    return {file: applied_file for file, applied_file in layer.files.items() if file not in replaced}
+    return {file: change for file, change in layer.files.items() if file not in replaced}
 
 
 def _with_changes(layer: Layer, changes: Mapping[str, AppliedFile], patches: Sequence[AppliedPatch]) -> Layer:
@@ -406,10 +404,10 @@ def files_of(record: Record) -> dict[str, bytes]:
     blocks: dict[str, list[_Write]] = {}
     heads: dict[str, tuple[AppliedPatch, bool]] = {}
     for number, layer in _numbered(record.layers):
-        for file, applied_file in sorted(layer.files.items()):
+        for file, change in sorted(layer.files.items()):
             # A patch's edits are in its first write.
             edits = {p.id: {e.name: e.how for e in p.edits if e.file == file} for p in layer.patches}
-            for pair in _pairs(record, file, applied_file):
+            for pair in _pairs(record, file, change):
                 for name in pair.patches:
                     write = _Write(file, pair.before, pair.after, number, edits.pop(name, {}))
                     blocks.setdefault(name, []).append(write)
@@ -419,8 +417,9 @@ def files_of(record: Record) -> dict[str, bytes]:
         patch, is_ported = heads[name]
         lines = [_HEADER, f"format = {FORMAT}\n", f"id = {_quoted(name)}\n"]
         lines.append(f'kind = "{"port" if is_ported else "patch"}"\n')
-        lines += [f"{key} = {_quoted(text)}\n" for key, text in _texts(patch) if text]
-        lines += [f"{key} = [{', '.join(map(_quoted, names))}]\n" for key, names in _lists(patch) if names]
+        texts = ("form", patch.form), ("patchkit", patch.patchkit)
+        lines += [f"{key} = {_quoted(text)}\n" for key, text in texts if text]
+        lines += [f"requires = [{', '.join(map(_quoted, patch.requires))}]\n"] if patch.requires else []
         lines += [line for write in blocks[name] for line in _lines(write)]
         files[file_of(name)] = "".join(lines).encode()
     return files
@@ -452,15 +451,6 @@ def file_of(name: str) -> str:
     return f"{quoted}.toml"
 
 
-def _texts(patch: AppliedPatch) -> Iterator[tuple[str, str]]:
-    yield "form", patch.form
-    yield "patchkit", patch.patchkit
-
-
-def _lists(patch: AppliedPatch) -> Iterator[tuple[str, Sequence[str]]]:
-    yield "requires", patch.requires
-
-
 def _lines(write: _Write) -> Iterator[str]:
     yield f"\n[[write]]\nfile = {_quoted(write.file)}\n"
     if write.before is not None:
@@ -477,23 +467,23 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _pairs(record: Record, file: str, applied_file: AppliedFile) -> tuple[_Pair, ...]:
+def _pairs(record: Record, file: str, change: AppliedFile) -> tuple[_Pair, ...]:
     """Return the single writes that a layer's file is the result of, so that a write changes no file but its own."""
-    whole = _Pair(applied_file.original, applied_file.applied, applied_file.patches)
+    whole = _Pair(change.original, change.applied, change.patches)
     for name, pairs in record.writes:
-        if name != file or pairs[0].before != applied_file.original:
+        if name != file or pairs[0].before != change.original:
             continue
-        if file in record.forked and pairs[0].after == applied_file.applied:
-            return tuple(pair for pair in pairs if {*pair.patches} & {*applied_file.patches})
+        if file in record.forked and pairs[0].after == change.applied:
+            return tuple(pair for pair in pairs if {*pair.patches} & {*change.patches})
         earlier = frozenset(name for pair in pairs for name in pair.patches)
-        if not earlier <= frozenset(applied_file.patches):
+        if not earlier <= frozenset(change.patches):
             continue
-        added = tuple(name for name in applied_file.patches if name not in earlier)
-        if pairs[-1].after == applied_file.applied and not added:
+        added = tuple(name for name in change.patches if name not in earlier)
+        if pairs[-1].after == change.applied and not added:
             return pairs
         if added:
-            return (*pairs, _Pair(pairs[-1].after, applied_file.applied, added))
-        return (*pairs[:-1], msgspec.structs.replace(pairs[-1], after=applied_file.applied))
+            return (*pairs, _Pair(pairs[-1].after, change.applied, added))
+        return (*pairs[:-1], msgspec.structs.replace(pairs[-1], after=change.applied))
     return (whole,)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from patchkit.plan.status import PatchStatus, Plan
     from patchkit.series.worktree import LinkedWorktree
     from patchkit.transaction.journal import Kinds
-    from patchkit.transaction.write import Contents
+    from patchkit.transaction.write import Exchange
     from patchkit.tree.tree import CheckoutTree
     from patchkit.verify.result import Verdict
 
@@ -181,7 +181,7 @@ def require_committable(tree: CheckoutTree) -> None:
 
 
 def require_committed(
-    tree: CheckoutTree, changes: Mapping[str, Contents], kinds: Mapping[str, Kinds] = MappingProxyType({})
+    tree: CheckoutTree, changes: Mapping[str, Exchange], kinds: Mapping[str, Kinds] = MappingProxyType({})
 ) -> None:
     """Raise TreeError if HEAD and index differ from the files to change, or have a file to create."""
     files = {file: before for file, (before, _) in changes.items()}

@@ -31,9 +31,10 @@ from patchkit.tree.limits import NoFileError, TooLongError, read_whole
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from patchkit.transaction.store import Store
+    from patchkit.tree.tree import Contents
 
 _PREFIX = "patchkit-commit-"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -115,7 +116,7 @@ class LinkedWorktree:
                 raise RefusedCommitError("git refused the commit", reasons=last_lines(done))
         raise RefusedCommitError("git's hooks change files again at each commit", reasons=last_lines(done))
 
-    def _record_rewritten(self, written: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
+    def _record_rewritten(self, written: Contents) -> dict[str, bytes | None]:
         """Record what a hook made of files that patchkit has ``written``, and return their contents."""
         current = {file: self.tree.read(file) for file in written}
         changed = {

@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchkit.plan.planner import Planner
+    from patchkit.plan.record import AppliedPatch
     from patchkit.plan.status import PatchStatus
     from patchkit.transaction.history import Original
     from patchkit.transaction.ports import PortCommit
     from patchkit.tree.checkout import Checkout
-    from patchkit.tree.tree import CheckoutTree
-
-    Contents = Mapping[str, bytes | None]
+    from patchkit.tree.tree import CheckoutTree, Contents
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class CandidateRecord:
         """The content of each file before any patch."""
         contents: dict[str, str | None] = {}
         for layer in self.record.layers:
-            contents = {file: applied_file.original for file, applied_file in layer.files.items()} | contents
+            contents = {file: change.original for file, change in layer.files.items()} | contents
         return {file: None if digest is None else self.content(digest) for file, digest in contents.items()}
 
 
@@ -98,7 +97,7 @@ class Candidates:
 
         A file as patchkit wrote it has the comments of these patches.
         """
-        written = {(file, applied_file.applied) for file, applied_file in self.record.files.items()}
+        written = {(file, change.applied) for file, change in self.record.files.items()}
         edited = {file for file, text in importing.items() if (file, digest_or_none(text)) not in written}
         for status in self.statuses if edited else ():
             for edit in status.edits:
@@ -168,6 +167,12 @@ class Candidates:
         return frozenset()
 
     @property
+    def not_loaded(self) -> dict[str, AppliedPatch]:
+        """The recorded patches that are not loaded, which a record that is computed from the code lacks."""
+        others = self.record.ported.union(self._planner.ids)
+        return {name: patch for name, patch in self.record.patches.items() if name not in others}
+
+    @property
     def untold(self) -> frozenset[str]:
         """The patches in the code without any comment, of which only a plan shows whether they are gone."""
         commented = frozenset[str]().union(
@@ -183,11 +188,9 @@ class Candidates:
     def _written_comments(self) -> frozenset[str]:
         """The patches of which the recorded contents have a comment."""
         ids = frozenset[str]()
-        for applied_file in self.record.files.values():
+        for change in self.record.files.values():
             with suppress(TreeError):
-                ids |= commenting_patches(
-                    b"" if applied_file.applied is None else self._store.get(applied_file.applied)
-                )
+                ids |= commenting_patches(b"" if change.applied is None else self._store.get(change.applied))
         return ids
 
     @property
@@ -287,28 +290,35 @@ class Candidates:
         candidate = next(iter(self))
         files = candidate.record.files.items()
         return {
-            f: None if applied_file.applied is None else candidate.content(applied_file.applied)
-            for f, applied_file in files
+            f: None if change.applied is None else candidate.content(change.applied) for f, change in files
         }
 
     def __iter__(self) -> Iterator[CandidateRecord]:
         """Yield each candidate. Raise ConflictError after the last one if git lacks a content."""
+        return self.of(None)
+
+    def of(self, patches: frozenset[str] | None) -> Iterator[CandidateRecord]:
+        """Yield each candidate for these patches (None: all): of a file that two branches wrote no record tells."""
         if self._checkout is None and not self.record.layers:
             requirement = f"sglang=={self._tree.version}" if self._tree.version else "its release"
             raise ConflictError(
                 f"no record and no git history has the unpatched files of {self._tree.package}",
                 advice=f"run pip install --force-reinstall --no-deps {requirement}, or restore the files from a copy",
             )
-        if self.record.layers and not self.record.forked:
+        written = (
+            file
+            for layer in self.record.layers
+            for file, change in layer.files.items()
+            if patches is None or patches.intersection(change.patches)
+        )
+        if self.record.layers and self.record.forked.isdisjoint(written):
             yield self._recorded(self._found)
         if self._checkout is not None:
             yield self._infer(self._checkout)
 
     def _recorded(self, record: Record) -> CandidateRecord:
         files = record.files.items()
-        is_unedited = all(
-            digest_or_none(self._tree.read(file)) == applied_file.applied for file, applied_file in files
-        )
+        is_unedited = all(digest_or_none(self._tree.read(file)) == change.applied for file, change in files)
         return CandidateRecord(record, self._store.get, is_unedited=is_unedited, is_recorded=True)
 
     def _before(self, files: Iterable[str]) -> dict[str, bytes | None]:
@@ -393,9 +403,7 @@ class Candidates:
         """The recorded files that are gone and of which a patch is in a file that the record does not have."""
         files = self.record.files
         lost = {
-            file
-            for file, applied_file in files.items()
-            if applied_file.applied is not None and self.read(file) is None
+            file for file, change in files.items() if change.applied is not None and self.read(file) is None
         }
         if not lost:
             return frozenset()
@@ -451,17 +459,12 @@ def patch_base(tree: CheckoutTree, planner: Planner) -> PatchBase | None:
         record = candidate.record
         if not candidate.is_unedited or len(record.layers) != 1 or record.manual_edits:
             return None
-        if any(
-            digest_or_none(tree.read(file)) != applied_file.applied
-            for file, applied_file in record.files.items()
-        ):
+        if any(digest_or_none(tree.read(file)) != change.applied for file, change in record.files.items()):
             return None
         contents = candidate.originals
     except (ConflictError, TreeError, UsageError):
         return None
-    makers = frozenset(
-        (file, name) for file, applied_file in record.files.items() for name in applied_file.patches
-    )
+    makers = frozenset((file, name) for file, change in record.files.items() for name in change.patches)
     return PatchBase(tuple(record.patches), contents, makers)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -61,10 +60,7 @@ def committed_content(tree: GitTree) -> Callable[[str], bytes]:
 
 def unedited(tree: CheckoutTree) -> dict[str, bytes | None]:
     """Return the contents of the files that were not edited since they were recorded."""
-    current = {
-        file: (tree.read(file), applied_file.applied)
-        for file, applied_file in current_record(tree).files.items()
-    }
+    current = {file: (tree.read(file), change.applied) for file, change in current_record(tree).files.items()}
     return {file: text for file, (text, applied) in current.items() if digest_or_none(text) == applied}
 
 
@@ -82,26 +78,18 @@ def still_there(
     layers: list[Layer] = []
     for level, layer in enumerate(recorded.layers):
         files = {
-            file: applied_file for file, applied_file in layer.files.items() if level < _or_last(ends[file])
+            file: change for file, change in layer.files.items() if (end := ends[file]) is None or level < end
         }
         there = {
             name
-            for file, applied_file in files.items()
-            if ends[file] is not None or _remains(applied_file, current[file], digests[file], content)
-            for name in applied_file.patches
+            for file, change in files.items()
+            if ends[file] is not None or _remains(change, current[file], digests[file], content)
+            for name in change.patches
         }
         # In one of its files a person may have replaced all that a patch wrote.
-        kept = {
-            file: applied_file
-            for file, applied_file in files.items()
-            if there.intersection(applied_file.patches)
-        }
+        kept = {file: change for file, change in files.items() if there.intersection(change.patches)}
         layers.append(layer.with_files(kept))
     return Record(tuple(layer for layer in layers if layer.files), recorded.writes, recorded.forked)
-
-
-def _or_last(end: int | None) -> int:
-    return sys.maxsize if end is None else end
 
 
 def _end(recorded: Record, file: str, digest: str | None) -> int | None:
@@ -109,24 +97,22 @@ def _end(recorded: Record, file: str, digest: str | None) -> int | None:
     levels = [
         (level, layer.files[file]) for level, layer in enumerate(recorded.layers) if file in layer.files
     ]
-    after = next(
-        (level + 1 for level, applied_file in reversed(levels) if applied_file.applied == digest), None
-    )
+    after = next((level + 1 for level, change in reversed(levels) if change.applied == digest), None)
     return (
-        next((level for level, applied_file in levels if applied_file.original == digest), None)
+        next((level for level, change in levels if change.original == digest), None)
         if after is None
         else after
     )
 
 
 def _remains(
-    applied_file: AppliedFile, current: bytes | None, digest: str | None, content: Callable[[str], bytes]
+    change: AppliedFile, current: bytes | None, digest: str | None, content: Callable[[str], bytes]
 ) -> bool:
     """Return whether a file that was edited since has a line that patchkit wrote; a lost file may have had them."""
-    if current is None or applied_file.applied is None:
-        return applied_file.original is not None
+    if current is None or change.applied is None:
+        return change.original is not None
     try:
-        added, has_markers = _added_lines(applied_file.original, applied_file.applied, content)
+        added, has_markers = _added_lines(change.original, change.applied, content)
     except TreeError:
         return True
     # A person who resolved a conflict may have removed any of the lines.

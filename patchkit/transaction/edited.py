@@ -261,20 +261,19 @@ def _writes(
     """
     writes: list[tuple[bytes | None, bytes | None, tuple[str, ...]]] = []
     for layer in record.layers:
-        applied_file = layer.files.get(file)
-        if applied_file is None:
+        change = layer.files.get(file)
+        if change is None:
             continue
         whole = (
-            _text(applied_file.original, content),
-            _text(applied_file.applied, content),
-            applied_file.patches,
+            _text(change.original, content),
+            _text(change.applied, content),
+            change.patches,
         )
         single = next(
             (
                 pairs
                 for name, pairs in record.writes
-                if name == file
-                and (pairs[0].before, pairs[-1].after) == (applied_file.original, applied_file.applied)
+                if name == file and (pairs[0].before, pairs[-1].after) == (change.original, change.applied)
             ),
             (),
         )

@@ -94,7 +94,7 @@ def renewal(tree: ReadTree, patches: PatchSet, planner: Planner) -> Renewal | No
         return None
     _, taken_back, plan = step
     kept = tuple(text for pair in plan.changes.values() for text in pair if text is not None)
-    after = record_after(candidates.record, step)
+    after = record_after(candidates.record, step, candidates.not_loaded.keys())
     return Renewal(tuple(sorted(taken_back)), plan.changes, after, (*plan.kept, *kept))
 
 

@@ -121,16 +121,16 @@ def unrecorded_edits(tree: CheckoutTree) -> tuple[tuple[str, str, str], ...]:
 def _replaced_markers(tree: CheckoutTree, store: Store, record: Record) -> Iterator[tuple[str, str, str]]:
     """Yield the conflicts of a record for which a file has neither the markers nor the code from before them."""
     for layer in record.layers:
-        for file, applied_file in layer.files.items():
+        for file, change in layer.files.items():
             current = tree.read(file)
             # Few files were changed since, so that few contents are read.
             if (
                 current is None
-                or applied_file.applied is None
-                or digest_of(current) in (applied_file.applied, applied_file.original)
+                or change.applied is None
+                or digest_of(current) in (change.applied, change.original)
             ):
                 continue
-            marked = store.get(applied_file.applied)
+            marked = store.get(change.applied)
             for block in marked_conflicts(marked):
                 start, end = _bounds(marked, block, current)
                 lines = _lines(marked)[block.start + 1 : block.start + 1 + block.found]
@@ -178,8 +178,8 @@ def conflict_of(tree: CheckoutTree, patch: str, edit: str) -> str | None:
     """Return the file in which apply wrote markers for this conflict, also if they were removed, or None."""
     store = Store(tree.package)
     for layer in current_record(tree).layers:
-        for file, applied_file in layer.files.items():
-            text = b"" if applied_file.applied is None else store.get(applied_file.applied)
+        for file, change in layer.files.items():
+            text = b"" if change.applied is None else store.get(change.applied)
             if any((block.patch, block.edit) == (patch, edit) for block in marked_conflicts(text)):
                 return file
     return None
@@ -211,10 +211,10 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
     with locked(tree) as store:
         record = current_record(tree)
         for level, layer in reversed(list(enumerate(record.layers))):
-            for file, applied_file in layer.files.items():
-                if applied_file.applied is None or applied_file.original is None:
+            for file, change in layer.files.items():
+                if change.applied is None or change.original is None:
                     continue
-                with_markers, current = store.get(applied_file.applied), tree.read(file) or b""
+                with_markers, current = store.get(change.applied), tree.read(file) or b""
                 block = next(
                     (b for b in marked_conflicts(with_markers) if (b.patch, b.edit) == (patch, edit)), None
                 )
@@ -226,14 +226,14 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                 text = _replaced(current, [_Replacement(*bounds, tuple(original_lines))])
                 files = {
                     **layer.files,
-                    file: AppliedFile(applied_file.original, digest_of(remaining), applied_file.patches),
+                    file: AppliedFile(change.original, digest_of(remaining), change.patches),
                 }
                 if not marked_conflicts(remaining) and not layer.edits_in(file):
                     from patchkit.transaction.undo import undo
 
                     # Only imports of the patches can remain.
                     with suppress(ConflictError):
-                        text = undo(file, remaining, text, store.get(applied_file.original)).text or text
+                        text = undo(file, remaining, text, store.get(change.original)).text or text
                         del files[file]
                 layers = (*record.layers[:level], layer.with_files(files), *record.layers[level + 1 :])
                 after = record.replaced(Record(tuple(layer for layer in layers if layer.files)))
@@ -272,21 +272,17 @@ def _resolved_in(store: Store, record: Record, edit: _Edit) -> _ResolvedRecord |
     """Return the result of resolving an edit's conflict in a record, or None if the record does not have it."""
     file, current = edit.status.file, edit.current
     for level in reversed(range(len(record.layers))):
-        applied_file = record.layers[level].files.get(file)
-        if applied_file is None or applied_file.applied is None or applied_file.original is None:
+        change = record.layers[level].files.get(file)
+        if change is None or change.applied is None or change.original is None:
             continue
-        marked, original = store.get(applied_file.applied), store.get(applied_file.original)
+        marked, original = store.get(change.applied), store.get(change.original)
         block = next(
             (b for b in marked_conflicts(marked) if (b.patch, b.edit) == (edit.patch, edit.status.name)), None
         )
         if block is not None:
             content, manual_edit = _resolved_text(marked, block, current, original, edit)
             return _ResolvedRecord(_with_edit(record, level, edit, content), content, manual_edit)
-        if (
-            edit.patch in applied_file.patches
-            and _is_in_place(edit, marked)
-            and not _is_in_place(edit, original)
-        ):
+        if edit.patch in change.patches and _is_in_place(edit, marked) and not _is_in_place(edit, original):
             # The edit was recorded with another conflict.
             manual_edit = ManualEdit(original, b"", b"", 1, is_whole=False)
             return _ResolvedRecord(_with_edit(record, level, edit, marked), marked, manual_edit)
@@ -382,8 +378,8 @@ def _with_edit(record: Record, level: int, edit: _Edit, content: bytes) -> Recor
     layer, status = record.layers[level], edit.status
     how = How.ACCEPTED if edit.check is None and not layer.is_ported else How.BY_HAND
     applied = AppliedEdit(status.name, status.file, how)
-    applied_file = layer.files[status.file]
-    files = layer.files | {status.file: msgspec.structs.replace(applied_file, applied=digest_of(content))}
+    change = layer.files[status.file]
+    files = layer.files | {status.file: msgspec.structs.replace(change, applied=digest_of(content))}
     patches = tuple(
         msgspec.structs.replace(
             patch,

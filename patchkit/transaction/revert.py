@@ -24,11 +24,11 @@ from patchkit.transaction.revert_plan import (
 from patchkit.transaction.write import locked, read_consistently, write_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from patchkit.plan.planner import Planner
     from patchkit.transaction.candidates import CandidateRecord
-    from patchkit.tree.tree import CheckoutTree, ReadTree
+    from patchkit.tree.tree import CheckoutTree, Contents, ReadTree
 
 
 Planned: TypeAlias = "tuple[CandidateRecord, frozenset[str], RevertPlan]"
@@ -85,24 +85,25 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
     distinguished from an edit, is upstream's own, or is required by a patch that is not reverted.
     """
 
-    def prepared(read: ReadTree) -> tuple[ReadTree, Record, tuple[Planned, ...]]:
+    def prepared(read: ReadTree) -> tuple[ReadTree, Candidates, tuple[Planned, ...]]:
         candidates = Candidates(read, planner)
-        return read, candidates.record, _steps(read, candidates, patches, planner)
+        return read, candidates, _steps(read, candidates, patches, planner)
 
     # A revert that is refused must not create patchkit's own folder, so the first plan is made without the lock.
-    read, record, steps = read_consistently(tree, prepared)
+    read, candidates, steps = read_consistently(tree, prepared)
     if not steps:
         return RevertResult((), ())
     with locked(tree) as store:
         if not read.is_unchanged:
             candidates = Candidates(tree, planner)
-            record, steps = candidates.record, _steps(tree, candidates, patches, planner)
+            steps = _steps(tree, candidates, patches, planner)
         if not steps:
             return RevertResult((), ())
         changes = _combined(plan for _, _, plan in steps)
         changed = {file: change for file, change in changes.items() if change[0] != change[1]}
+        record = candidates.record
         for step in steps:
-            record = record_after(record, step)
+            record = record_after(record, step, candidates.not_loaded.keys())
         kept = tuple(text for _, _, plan in steps for text in plan.kept)
         write_all(tree, store, changed, record, kept=kept)
     names = frozenset[str]().union(*(reverted for _, reverted, _ in steps))
@@ -149,8 +150,8 @@ def _combined(plans: Iterable[RevertPlan]) -> dict[str, tuple[bytes | None, byte
     return combined
 
 
-def record_after(record: Record, step: Planned) -> Record:
-    """Return the record after one step of a revert."""
+def record_after(record: Record, step: Planned, not_loaded: Iterable[str]) -> Record:
+    """Return the record after one step of a revert, which leaves the patches that are ``not_loaded``."""
     candidate, reverted, plan = step
     # A port in git's history is in no record.
     if candidate.is_of_ports:
@@ -158,9 +159,9 @@ def record_after(record: Record, step: Planned) -> Record:
     old, new = candidate.record, plan.record
     if candidate.is_recorded:
         others = [layer for layer in record.layers if not {p.id for p in layer.patches} <= old.patches.keys()]
-    else:
-        others = [*record.of_ports(record.ported - reverted - new.ported).layers]
-    return record.replaced(Record((*others, *new.layers)))
+        return record.replaced(Record((*others, *new.layers)))
+    ports = record.of_ports(record.ported - reverted - new.ported).layers
+    return record.replaced(Record((*ports, *new.layers))).with_patches_of(record, not_loaded)
 
 
 def _in_order(ids: frozenset[str], planner: Planner) -> tuple[str, ...]:
@@ -258,7 +259,7 @@ def step_of(
                 continue
             try:
                 if named is not None:
-                    require_removable(record, named)
+                    require_removable(record, named, candidates.not_loaded)
                 reverted = frozenset(record.patches) - committed if named is None else named
                 try:
                     plan = _plan_with(tree, candidate, reverted, planner)
@@ -298,7 +299,7 @@ def _candidates(candidates: Candidates, named: frozenset[str] | None) -> Iterabl
     """Return the candidates to try. Raise ConflictError for patches and for ports that only git's history has."""
     committed = candidates.committed_ports(named) if named else frozenset[str]()
     if not named or not committed:
-        return candidates
+        return candidates.of(named)
     others = named - committed
     if others:
         raise ConflictError(
@@ -325,7 +326,7 @@ def _plan_with(
     return replace(plan, changes=changes)
 
 
-def _require_no_calls(contents: Mapping[str, bytes | None]) -> None:
+def _require_no_calls(contents: Contents) -> None:
     """Raise ConflictError if a file imports the runtime, which only patchkit's code does."""
     for file, text in sorted(contents.items()):
         if line := runtime_line(text):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _TRIES = 5
-Contents = tuple[bytes | None, bytes | None]
+Exchange = tuple[bytes | None, bytes | None]
 """A file's bytes before and after a write, None if it does not exist; those of a link are its target."""
 
 
@@ -214,14 +214,14 @@ def _require_writable(path: Path) -> None:
 class Targets:
     """Contents that can be written, each file's location, and the folders to create, outermost first."""
 
-    contents: Mapping[str, Contents]
+    contents: Mapping[str, Exchange]
     places: Mapping[str, Place]
     new_folders: tuple[str, ...]
     kinds: Mapping[str, Kinds] = field(default_factory=dict)
 
 
 def check_targets(
-    tree: CheckoutTree, contents: Mapping[str, Contents], kinds: Mapping[str, Kinds] = MappingProxyType({})
+    tree: CheckoutTree, contents: Mapping[str, Exchange], kinds: Mapping[str, Kinds] = MappingProxyType({})
 ) -> Targets:
     """Return the targets of a write. Raise TreeError if one cannot be written or differs from its old content."""
     places: dict[str, Place] = {}
@@ -448,7 +448,7 @@ def _undo(swap: Swap) -> None:
 def write_all(
     tree: CheckoutTree,
     store: Store,
-    contents: Mapping[str, Contents],
+    contents: Mapping[str, Exchange],
     after: Record,
     *,
     kept: Sequence[bytes] = (),

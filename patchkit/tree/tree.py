@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from patchkit.errors import RefusedRepositoryError, TreeError
 from patchkit.tree import project, sglang
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _DEFINITION = r"^(class|def|async[ \t]+def)[ \t]"
 _UNFINISHED = re.compile(rb"^class[ \t][^(\n]*\([^)\n]*$", re.MULTILINE)
 """A header of a class that goes on in the next line."""
+
+Contents: TypeAlias = "Mapping[str, bytes | None]"
+"""Bytes by file, None if it does not exist."""
 
 
 class Tree(Protocol):
@@ -333,7 +336,7 @@ class OverlayTree(TreeAbove):
     ``modes`` are git's of those whose mode changes; the content of a link is its target.
     """
 
-    contents: Mapping[str, bytes | None]
+    contents: Contents
     modes: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, file: str) -> bytes | None:

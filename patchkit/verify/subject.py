@@ -29,12 +29,13 @@ from patchkit.tree.tree import CheckoutTree, OverlayTree
 from patchkit.verify.runtime import Runtime, runtime_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from patchkit.findings.finding import Confidence, Finding
     from patchkit.findings.report import Report
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import EditStatus, PatchStatus
+    from patchkit.tree.tree import Contents
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Criteria:
 class _ChangedTree(CheckoutTree):
     """A tree on disk with replaced contents of some files."""
 
-    contents: Mapping[str, bytes | None]
+    contents: Contents
 
     @property
     def _overlay(self) -> OverlayTree:
@@ -172,7 +173,7 @@ class Subject:
         )
 
     @property
-    def originals(self) -> Mapping[str, bytes | None]:
+    def originals(self) -> Contents:
         """The patched files' original contents; empty if they are not available."""
         return self._read_originals[0]
 
@@ -188,7 +189,7 @@ class Subject:
         return checkout is not None and checkout.is_shallow
 
     @cached_property
-    def _read_originals(self) -> tuple[Mapping[str, bytes | None], PatchkitError | None]:
+    def _read_originals(self) -> tuple[Contents, PatchkitError | None]:
         try:
             return self._candidates.originals, None
         except RefusedRepositoryError:
@@ -216,7 +217,7 @@ class Subject:
         return None if self._applied is None else self._with(self._applied)
 
     @cached_property
-    def _applied(self) -> Mapping[str, bytes | None] | None:
+    def _applied(self) -> Contents | None:
         try:
             return self._candidates.applied
         except PatchkitError:
@@ -227,7 +228,7 @@ class Subject:
         own = weakref.proxy(self)
         return Candidates(self.tree, Planner(self.tree, PatchSet(self.patches, "")), lambda: own.statuses)
 
-    def _with(self, contents: Mapping[str, bytes | None]) -> Subject:
+    def _with(self, contents: Contents) -> Subject:
         """Return the tree with other contents of some files."""
         tree = _ChangedTree(self.tree.root, self.tree.package, contents)
         earlier = Subject(tree, self.patches, self.criteria, weakref.ref(self))
