@@ -126,6 +126,8 @@ _MORE = 4
 """How many times more a cache of syntax trees holds: tests ask again for what tests of another tree came between."""
 _bound = sys.maxsize
 _times = 0
+# Of what is imported, rewritten and collected almost nothing is garbage: it would be read again and again.
+gc.disable()
 
 
 @pytest.hookimpl(trylast=True)
@@ -135,6 +137,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(1 << 30)
+    gc.enable()
     _bound = _containers() + _ENOUGH
     for cache in memory._caches:
         cache._fewest *= _MORE
