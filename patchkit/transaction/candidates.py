@@ -91,6 +91,11 @@ class Candidates:
             found[file] = found.get(file, frozenset()) | {name}
         return found
 
+    @property
+    def is_unpatched(self) -> bool:
+        """Whether neither code nor record names a patch."""
+        return not self.traces and not self.record.layers
+
     def _calls(self, importing: Contents) -> Iterator[tuple[str, str]]:
         """Yield each file of those that import the runtime with each patch whose code calls it there.
 
@@ -430,7 +435,7 @@ def patch_base(tree: CheckoutTree, planner: Planner) -> PatchBase | None:
     """
     try:
         candidates = Candidates(tree, planner)
-        if not candidates.traces and not candidates.record.layers:
+        if candidates.is_unpatched:
             return None
         candidate = next(iter(candidates))
         record = candidate.record
