@@ -48,8 +48,17 @@ _LONG = (
     *("tests/backends/", "tests/scripts/", "tests/test_collection.py", "tests/test_packaging.py"),
     "tests/runtime/test_api.py",
     # Every command over many trees or repositories, and branches that git merges.
-    *(f"tests/cli/test_{name}.py" for name in ("layouts", "planted_programs", "port")),
+    *(
+        f"tests/cli/test_{name}.py"
+        for name in (
+            *("configuration_vendored", "conflicts", "diff_patch", "half_characters", "hostile_repository"),
+            *("layouts", "planted_programs", "port", "startup", "streams", "tree_around"),
+            "unusable_checkouts",
+        )
+    ),
     *("tests/matrix/test_odd_refs.py", "tests/matrix/test_survey.py", "tests/tree/test_odd.py"),
+    # Servers that are started one after the other.
+    "tests/bench/test_bench.py",
     # Plots, which are drawn anew.
     *(
         f"tests/test_docs.py::test_{name}"
@@ -57,9 +66,18 @@ _LONG = (
     ),
     *(
         f"tests/series/test_{name}.py"
-        for name in ("hooks", "move", "ported", "rebase", "series", "uncommitted_port", "worktree")
+        for name in (
+            *("given_series", "hooks", "links_and_modes", "move", "ported", "rebase", "revert_commit"),
+            *("saved", "series", "uncommitted_port", "worktree"),
+        )
     ),
-    *(f"tests/transaction/test_{name}.py" for name in ("everywhere", "resolving", "story", "wording")),
+    *(
+        f"tests/transaction/test_{name}.py"
+        for name in (
+            *("abort", "beside_the_package", "edited", "everywhere", "recorded", "resolving", "story"),
+            "wording",
+        )
+    ),
     # Random programs and trees, a checkout for each setting of git.
     *("tests/change/test_sequence.py", "tests/change/test_exact.py::test_of_two_random_changes"),
     "tests/transaction/test_line_ends.py::test_committed_patch",
@@ -67,7 +85,6 @@ _LONG = (
     *("tests/matrix/test_examinations.py", "tests/doctor/test_doctor.py"),
     # A survey, a commit or a check for each of many moments, damages or encodings.
     "tests/matrix/test_memory.py::test_a_damaged_memory",
-    "tests/cli/test_streams.py::test_a_document_is_the_same",
     "tests/cli/test_hostile.py::test_names_of_a_tree",
     *("tests/plan/test_vendor.py", "tests/verify/test_loading.py"),
     "tests/test_ci.py::test_a_patch_that_is_not_applied",
