@@ -224,8 +224,9 @@ class Candidates:
         present = _not_absent(self._undone(ports, self._tree.read))
         in_head = self.committed_ports_in(ports) if present else frozenset[str]()
         others = {name: name in in_head for name in ports.patches if name in present}
-        # A patch of the same name is reverted instead of a port that only git's history has.
-        committed -= self.in_code - self.record.ported
+        if committed:
+            # A patch of the same name is reverted instead of a port that only git's history has.
+            committed -= self.in_code - self.record.ported
         return {name: True for name in names if name in committed} | others
 
     def _undone(
