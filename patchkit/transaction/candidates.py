@@ -54,8 +54,8 @@ class CandidateRecord:
     committed_conflicts: Mapping[str, tuple[bytes, frozenset[str]]] = field(default_factory=dict)
     is_of_ports: bool = False
 
-    @property
-    def originals(self) -> dict[str, bytes | None]:
+    @cached_property
+    def originals(self) -> Contents:
         """The content of each file before any patch."""
         found: dict[str, str | None] = {}
         for layer in self.record.layers:
