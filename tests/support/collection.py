@@ -51,14 +51,15 @@ _LONG = (
     *(
         f"tests/cli/test_{name}.py"
         for name in (
-            *("configuration_vendored", "conflicts", "diff_patch", "half_characters", "hostile_repository"),
-            *("layouts", "planted_programs", "port", "startup", "streams", "tree_around"),
+            "configuration_vendored",
+            *("answers", "configuration", "conflicts", "diff_patch", "half_characters", "hostile_repository"),
+            *("labels", "layouts", "planted_programs", "port", "startup", "streams", "tree_around"),
             "unusable_checkouts",
         )
     ),
     *("tests/matrix/test_odd_refs.py", "tests/matrix/test_survey.py", "tests/tree/test_odd.py"),
-    # Servers that are started one after the other.
-    "tests/bench/test_bench.py",
+    # Servers that are started one after the other, drafts that are tried, files of many lines.
+    *("tests/bench/test_bench.py", "tests/drafting/test_drafting.py", "tests/tree/test_limits.py"),
     # Plots, which are drawn anew.
     *(
         f"tests/test_docs.py::test_{name}"
