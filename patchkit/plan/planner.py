@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import PatchStatus, Plan, TreeStatus
+    from patchkit.plan.status import PatchStatus, Plan, Stage, TreeStatus
     from patchkit.tree.tree import Contents, Tree
 
 _MADE = frozenset({State.PENDING, State.PARTIAL})
@@ -109,6 +109,12 @@ class Planner:
         return _plan_on(
             OverlayTree(self._tree, contents), self._named(ids), vendored=vendored, allow_partial=True
         )
+
+    def stages(self, ids: Sequence[str]) -> tuple[Stage, ...]:
+        """Return the stages of exactly these patches; none for a vendored runtime, whose files some of them bring."""
+        from patchkit.plan.build import make_series
+
+        return () if self._vendored() else make_series(self._tree, self._named(ids))[1]
 
     def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
         """Return the contents after exactly these patches. Raise UsageError if one is not loaded."""

@@ -53,8 +53,8 @@ class CandidateRecord:
     committed_conflicts: Mapping[str, tuple[bytes, frozenset[str]]] = field(default_factory=dict)
     is_of_ports: bool = False
 
-    @property
-    def originals(self) -> dict[str, bytes | None]:
+    @cached_property
+    def originals(self) -> Contents:
         """The content of each file before any patch."""
         contents: dict[str, str | None] = {}
         for layer in self.record.layers:
@@ -91,6 +91,11 @@ class Candidates:
         for file, name in self._calls({file: text for file, text in texts.items() if runtime_line(text)}):
             commented[file] = commented.get(file, frozenset()) | {name}
         return commented
+
+    @property
+    def is_unpatched(self) -> bool:
+        """Whether neither code nor record names a patch."""
+        return not self.traces and not self.record.layers
 
     def _calls(self, importing: Contents) -> Iterator[tuple[str, str]]:
         """Yield each file of those that import the runtime with each patch whose code calls it there.
@@ -228,8 +233,9 @@ class Candidates:
         present = _not_absent(self._undone(ports, self._tree.read))
         in_head = self.committed_ports_in(ports) if present else frozenset[str]()
         others = {name: name in in_head for name in ports.patches if name in present}
-        # A patch of the same name is reverted instead of a port that only git's history has.
-        committed -= self.in_code - self.record.ported
+        if committed:
+            # A patch of the same name is reverted instead of a port that only git's history has.
+            committed -= self.in_code - self.record.ported
         return {name: True for name in names if name in committed} | others
 
     def _undone(
@@ -453,7 +459,7 @@ def patch_base(tree: CheckoutTree, planner: Planner) -> PatchBase | None:
     """
     try:
         candidates = Candidates(tree, planner)
-        if not candidates.traces and not candidates.record.layers:
+        if candidates.is_unpatched:
             return None
         candidate = next(iter(candidates))
         record = candidate.record

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import PatchkitError, TreeError
@@ -294,6 +294,11 @@ def _lost_lines(
     writes: Sequence[tuple[bytes | None, bytes | None, tuple[str, ...]]], current: bytes | None
 ) -> Iterator[tuple[_CodeLine, _Passage]]:
     """Follow the lines that each write added through the later ones; yield those that a person changed or removed."""
+    # Where each write found what the one before it left, and the code is as the last one left it, nothing is lost.
+    if all(left == found for (_, left, _), (found, _, _) in pairwise(writes)) and (
+        _code(writes[-1][1]) == _code(current)
+    ):
+        return
     there: dict[int, _Passage] = {}
     lost: list[tuple[_CodeLine, _Passage, tuple[_CodeLine, ...]]] = []
     last: tuple[_CodeLine, ...] = ()
@@ -370,6 +375,8 @@ def _code(text: bytes | None) -> tuple[_CodeLine, ...]:
 def _scopes(node: ast.AST, name: str) -> Iterator[tuple[int, str]]:
     """Yield the numbers of the lines in each class and function with its dotted name, the inner ones last."""
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):  # No expression contains a definition.
+            continue
         inner = name
         if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             inner = f"{name}.{child.name}" if name else child.name

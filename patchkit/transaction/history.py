@@ -27,8 +27,7 @@ _PREFETCHED = 16
 
 def checkout_of(package: Path) -> Checkout | None:
     """Return the git checkout that tracks the package, or None if there is none. Raise TreeError if git fails."""
-    checkout = Checkout.around(package)
-    return checkout if checkout is not None and checkout.has("__init__.py") else None
+    return Checkout.tracking(package, "__init__.py")
 
 
 def new_files(tree: CheckoutTree, files: Iterable[str]) -> tuple[Path, ...]:

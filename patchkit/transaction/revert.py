@@ -378,7 +378,8 @@ def _require_removed(
                 "and revert again",
             )
     untold = candidates.untold if reverted is None else candidates.untold & reverted
-    if untold:
+    originals = {file: candidate.originals.get(file, candidates.read(file)) for file in after}
+    if untold and not (after == originals and candidate.originals.keys() <= after.keys()):
         ids = tuple(sorted(untold))
         left = sorted(planner.present(after, ids) - planner.present(candidate.originals, ids))
         if left:

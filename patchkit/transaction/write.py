@@ -178,8 +178,7 @@ def record_path(tree: CheckoutTree) -> Path:
         return existing
     paths = tree.record_paths
     with suppress(TreeError):
-        checkout = Checkout.around(tree.package)
-        if checkout is not None and checkout.has("__init__.py"):
+        if Checkout.tracking(tree.package, "__init__.py") is not None:
             return paths[0]
     return paths[-1]
 

@@ -97,6 +97,23 @@ class Checkout:
             checkout._require_unborn()
         return checkout
 
+    @classmethod
+    def tracking(cls, folder: Path, name: str) -> Checkout | None:
+        """Return the checkout that contains ``folder`` if HEAD or the index has its file ``name``, otherwise None.
+
+        Raise what ``around`` raises.
+        """
+        nearest = top_around(folder)
+        if nearest is None:
+            return None
+        # Of a file that HEAD has one process tells all.
+        answer = git(folder, "rev-parse", "--show-toplevel", "HEAD^{commit}", f"HEAD:./{name}")
+        top = os.fsdecode(answer.stdout.rstrip(b"\n").rsplit(b"\n", 2)[0])
+        if answer.returncode == 0 and os.path.realpath(top) == os.path.realpath(nearest):
+            return cls(folder)
+        checkout = cls.around(folder)
+        return checkout if checkout is not None and checkout.has(name) else None
+
     def not_checked_out(self, paths: Iterable[Path]) -> list[Path]:
         """Return the tracked files at or below ``paths`` that git leaves out of the working tree (``skip-worktree``).
 

@@ -77,6 +77,7 @@ _PLAIN = frozenset(
             "diff-tree",
             "for-each-ref",
             "grep",
+            "log",
             "ls-files",
             "ls-tree",
             "merge-file",

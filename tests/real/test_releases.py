@@ -535,7 +535,7 @@ def patched_copy(
 ) -> Callable[[Path], CheckoutTree]:
     """Make copies of a tree that patchkit patched, ledger and all."""
     folder = tmp_path_factory.mktemp("patched")
-    run("apply", releases.copy(REFERENCE, folder).root, *IDS)
+    releases.copy(REFERENCE, folder, *IDS)
 
     def copy(to: Path) -> CheckoutTree:
         shutil.copytree(folder, to, dirs_exist_ok=True)

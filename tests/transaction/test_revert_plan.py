@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchkit.errors import ConflictError
+from patchkit.plan.planner import Planner
 from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How, Record
 from patchkit.transaction.candidates import CandidateRecord
 from patchkit.transaction.revert import _combined, record_after
@@ -33,10 +34,15 @@ COMMENTS = {
 }
 
 
-class Loaded:
+class Loaded(Planner):
     """Patches of one replacement each, which are looked for by their new code."""
 
-    ids = ("one", "two", "three")
+    def __init__(self) -> None:
+        pass
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return "one", "two", "three"
 
     def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
         made = dict(contents)
@@ -237,14 +243,14 @@ def test_an_edit_that_a_person_made_and_of_which_no_original_is_known_is_a_confl
 def test_a_patch_that_another_needs_stays_and_what_the_record_lacks_is_refused() -> None:
     record = Case().write("one", a=(BASE, ONE)).write("two", a=(ONE, BOTH), requires=("one",)).record
     with pytest.raises(RevertBlockedError, match="two cannot stay without one") as found:
-        require_removable(record, frozenset({"one"}))
+        require_removable(record, frozenset({"one"}), {})
     assert (found.value.patches, found.value.together) == (("one",), frozenset({"two"}))
     for names in ({"two"}, {"one", "two"}, set[str]()):
-        require_removable(record, frozenset(names))
+        require_removable(record, frozenset(names), {})
     with pytest.raises(
         ConflictError, match="3, 4: neither the record nor git's history has the original code"
     ):
-        require_removable(record, frozenset({"4", "two", "3"}))
+        require_removable(record, frozenset({"4", "two", "3"}), {})
 
 
 @pytest.mark.parametrize(
@@ -321,7 +327,7 @@ def test_the_record_after_a_revert_keeps_what_the_plan_does_not_concern(
         known, case.contents.__getitem__, is_recorded=is_recorded, is_of_ports=of_ports
     )
     plan = RevertPlan(Record(known.layers[1:]), (), {})
-    assert names_in(record_after(case.record, (candidate, frozenset(reverted), plan))) == left
+    assert names_in(record_after(case.record, (candidate, frozenset(reverted), plan), ())) == left
 
 
 def test_the_originals_of_a_record_are_those_before_the_first_layer() -> None:
