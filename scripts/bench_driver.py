@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -67,6 +68,13 @@ SETS = {
     "again": Drawn(("aio-libs/aiohttp", "pylint-dev/pylint"), 301129, 60, "2016-01-01"),
     # Their branches are kept by picks, and their changes are told in files of their own.
     "kept": Drawn(("ansible/ansible", "openstack/cinder", "pulp/pulpcore"), 411130, 20, "2018-01-01"),
+    # A backup tool, a collection of modules by many authors, and a router's system: merges of branches and backports.
+    "backports": Drawn(
+        ("borgbackup/borg", "ansible-collections/community.general", "vyos/vyos-1x"),
+        411131,
+        20,
+        "2018-01-01",
+    ),
 }
 PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{40})\)")
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -118,10 +126,25 @@ def git(clone: Path, *arguments: str) -> bytes:
 
 def blob(clone: Path, name: str) -> bytes | None:
     """Return a blob's content; None if there is none."""
-    done = subprocess.run(
-        ("git", "-C", str(clone), "cat-file", "blob", name), capture_output=True, check=False
-    )
-    return done.stdout if done.returncode == 0 else None
+    reader = _reader(clone)
+    assert reader.stdin is not None
+    assert reader.stdout is not None
+    if "\n" in name:
+        return None
+    reader.stdin.write(f"{name}\n".encode(errors="surrogateescape"))
+    reader.stdin.flush()
+    *_, kind, size = (b"", *reader.stdout.readline().rsplit(None, 2))
+    if not size.isdigit():  # The answer is "missing" or "ambiguous".
+        return None
+    content = reader.stdout.read(int(size) + 1)[:-1]
+    return content if kind == b"blob" else None
+
+
+@cache
+def _reader(clone: Path) -> subprocess.Popen[bytes]:
+    """Return a process that reads objects of a clone: one for each would take most of the time."""
+    command = ("git", "-C", str(clone), "cat-file", "--batch")
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 def picks_of(clone: Path, drawn: Drawn) -> Iterator[Pick]:
@@ -178,7 +201,7 @@ def picked_again(clone: Path, commit: str, source: str) -> Pick:
         sides = [blob(clone, f"{each}:{name}") for each in (f"{source}^", f"{commit}^", source)]
         if sides[0] == sides[1] or sides[1] == sides[2]:
             continue
-        base, ours, theirs = (each or b"" for each in sides)
+        base, ours, theirs = (side or b"" for side in sides)
         if None in sides or not name.endswith(".py"):
             others += None in sides or by_git(Stages(base, ours, theirs))[0]
         elif by_git(Stages(base, ours, theirs))[0]:
@@ -232,16 +255,16 @@ def is_reordered(result: bytes, people: bytes) -> bool:
 def resolved(marked: str, result: str) -> Iterator[str]:
     """Yield what stands in a result in place of each of git's conflicts, with a line above and below."""
     parts = re.split(r"^<{7} .*?^>{7} [^\n]*\n", marked, flags=re.DOTALL | re.MULTILINE)
-    at = 0
+    index = 0
     for before, after in itertools.pairwise(parts):
-        start = result.find(before, at) + len(before)
+        start = result.find(before, index) + len(before)
         end = result.find(after, start) if after.strip() else len(result)
-        if start < len(before) + at or end < 0:
+        if start < len(before) + index or end < 0:
             yield result
             return
         above = result[:start].rstrip("\n").rpartition("\n")[2]
         yield f"{above}\n{result[start:end]}{after.lstrip().partition(chr(10))[0]}"
-        at = start
+        index = start
 
 
 def measure(clone: Path, drawn: Drawn, judge: Path | None) -> Figures:

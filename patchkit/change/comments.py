@@ -22,16 +22,16 @@ def loses_comments(ours: str, base: str, result: str) -> bool:
 
 def comments(text: str) -> Counter[str]:
     """Return the comments of a text."""
-    return Counter(each for each in words_and_comments(text) if each.startswith("#"))
+    return Counter(comment for comment in words_and_comments(text) if comment.startswith("#"))
 
 
 def words_and_comments(text: str) -> list[str]:
     """Return the words, signs and comments of a text in order."""
     return [
-        each
+        comment
         for match in WORDS.finditer(text)
-        for each in (*_COMMENT.findall(match[0].removesuffix(match[1] or "")), match[1])
-        if each
+        for comment in (*_COMMENT.findall(match[0].removesuffix(match[1] or "")), match[1])
+        if comment
     ]
 
 
@@ -52,6 +52,15 @@ def remaining_comments(old: Sequence[str], new: Sequence[str], ours: str) -> str
         else:
             remaining.append(line)
     return "".join(remaining)
+
+
+def with_added(base: str, theirs: str, ours: str) -> str:
+    """Return ``ours`` without the lines that a change removes, and with those that it adds below or above them."""
+    old, new = stripped_lines(base), stripped_lines(theirs)
+    added = Counter(new) - Counter(old) - Counter(stripped_lines(ours))
+    rest = remaining_comments(old, [line for line in old if line in new], ours) or ""
+    lines = "".join(line for line in lines_with_ends(theirs) if added[line.strip()])
+    return lines + rest if new[0] not in old else rest + lines
 
 
 def remaining_lead(removed: str, ours: str) -> str:
@@ -83,5 +92,5 @@ def spaced_as(other: str, lead: str) -> str:
 def _top(lead: str) -> tuple[int, str]:
     """Return the number of blank lines at the beginning, and the rest."""
     lines = lines_with_ends(lead)
-    number = next((at for at, line in enumerate(lines) if line.strip()), len(lines))
+    number = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
     return number, "".join(lines[number:])

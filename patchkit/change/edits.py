@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from patchkit.change.comments import loses_comments
 from patchkit.change.regions import Region
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ class EditOutcome:
             return self.region.line
         return 0 if self.place is None else self.place.line
 
+    @property
+    def loses_comment(self) -> bool:
+        """Whether it is not made because the tree differs, and has a comment that this tree lacks."""
+        return self.outcome is Outcome.KEPT and loses_comments(self.wanted, self.base_text, self.ours_text)
+
 
 @dataclass
 class EditLog:
@@ -77,7 +83,8 @@ class EditLog:
         if refusal is not None:
             item, part = key
             base_text, wanted = (
-                "" if each is None else each.bare_head if part else each.plain for each in (base, theirs)
+                "" if item is None else item.head_dedented if part else item.dedented
+                for item in (base, theirs)
             )
             self.reject(item.site, refusal, (base_text, wanted), region)
         return refusal is not None
@@ -115,9 +122,9 @@ class EditLog:
                 item.site,
                 outcome,
                 reason,
-                item.plain if changed else "",
-                ours.plain if changed and ours is not None else "",
-                theirs.plain if theirs is not None else "",
+                item.dedented if changed else "",
+                ours.dedented if changed and ours is not None else "",
+                theirs.dedented if theirs is not None else "",
                 ours,
                 key,
             )
@@ -125,5 +132,5 @@ class EditLog:
 
     def conflict(self, base: Item, theirs: Item | None, ours: Item, reason: str) -> None:
         """Record a conflict: the item differs from the one that the change edits or removes."""
-        wanted = "" if theirs is None else theirs.plain
-        self.reject(base.site, reason, (base.plain, wanted), Region.of(ours))
+        wanted = "" if theirs is None else theirs.dedented
+        self.reject(base.site, reason, (base.dedented, wanted), Region.of(ours))

@@ -46,18 +46,15 @@ def put(document: str, out: Console | None = None) -> None:
 
 def _write(output: Path, content: bytes) -> None:
     with Folder.open(output.parent.resolve()) as folder:
-        known = folder.stat(output.name)
-        if known is None or (stat.S_ISREG(known.st_mode) and _is_writable(folder.path, output)):
+        stamp = folder.stat(output.name)
+        is_writable = all(os.access(path, os.W_OK) for path in (folder.path, output))
+        if stamp is None or (stat.S_ISREG(stamp.st_mode) and is_writable):
             begun = f".patchkit.{os.getpid()}.tmp"
             try:
-                folder.create(begun, content, known)
+                folder.create(begun, content, stamp)
                 folder.rename(begun, output.name)
             finally:
                 folder.remove(begun)
             return
     # A pipe or a device cannot be replaced, nor can a link such as /dev/stdout, or a file in a read-only folder.
     output.write_bytes(content)
-
-
-def _is_writable(*paths: Path) -> bool:
-    return all(os.access(path, os.W_OK) for path in paths)

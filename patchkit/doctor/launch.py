@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from patchkit.tree.tree import Contents
+
 Value = str | bool | int | float | None
 
 
@@ -45,7 +47,7 @@ class Launch:
     parsed: Mapping[str, Value]
     environment: Mapping[str, str]
     cases: tuple[Case, ...]
-    changed: Callable[[Mapping[str, Value], Mapping[str, bytes | None]], Launch]
+    changed: Callable[[Mapping[str, Value], Contents], Launch]
     notes: tuple[str, ...] = ()
     files: frozenset[str] = field(default_factory=frozenset)
 
@@ -58,10 +60,10 @@ class Launch:
         return self.changed(settings, {})
 
     def guessed(self, settings: Mapping[str, Value]) -> Launch:
-        """Return the launch as if it had settled on these settings and on the same others; nothing is executed."""
+        """Return the launch as if it had resolved to these settings and on the same others; nothing is executed."""
         cases = (replace(case, settings={**case.settings, **settings}) for case in self.cases)
         return replace(self, cases=tuple(cases))
 
-    def on(self, files: Mapping[str, bytes | None]) -> Launch:
+    def on(self, files: Contents) -> Launch:
         """Return the same launch on the tree with some files replaced."""
         return self if self.files.isdisjoint(files) else self.changed({}, files)

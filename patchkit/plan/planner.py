@@ -17,14 +17,12 @@ from patchkit.plan.status import IN_PLACE, FileChange, State
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import PatchStatus, Plan, TreeStatus
-    from patchkit.tree.tree import Tree
-
-    Contents = Mapping[str, bytes | None]
+    from patchkit.plan.status import PatchStatus, Plan, Stage, TreeStatus
+    from patchkit.tree.tree import Contents, Tree
 
 _MADE = frozenset({State.PENDING, State.PARTIAL})
 
@@ -112,6 +110,12 @@ class Planner:
             OverlayTree(self._tree, contents), self._named(ids), vendored=vendored, allow_partial=True
         )
 
+    def stages(self, ids: Sequence[str]) -> tuple[Stage, ...]:
+        """Return the stages of exactly these patches; none for a vendored runtime, whose files some of them bring."""
+        from patchkit.plan.build import make_series
+
+        return () if self._vendored() else make_series(self._tree, self._named(ids))[1]
+
     def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
         """Return the contents after exactly these patches. Raise UsageError if one is not loaded."""
         return _contents_after(contents, self.plan_exactly(ids, contents))
@@ -163,8 +167,8 @@ class Planner:
         planned = {c.file: base.contents.get(c.file, c.before) for c in plan.changes}
         originals = planned | {**base.contents}
         combined = self.plan_exactly((*base.patches, *ids), originals)
-        known = {status.patch.id: status for status in combined.patches}
-        fresh = {name for name in ids if name in known and known[name].state in _MADE and name not in made}
+        by_id = {status.patch.id: status for status in combined.patches}
+        fresh = {name for name in ids if name in by_id and by_id[name].state in _MADE and name not in made}
         after = _contents_after(originals, combined)
         noted = base.makers | _makers(plan)
         if not fresh and _makers(combined) <= noted and after == _contents_after(originals | current, plan):
@@ -173,7 +177,7 @@ class Planner:
             file: text for file, text in self.replay(originals, base.patches).items() if file in current
         }:
             return plan
-        patches = tuple(known[s.patch.id] if s.patch.id in fresh else s for s in plan.patches)
+        patches = tuple(by_id[s.patch.id] if s.patch.id in fresh else s for s in plan.patches)
         return replace(plan, patches=patches, changes=_changes(originals | current, combined, after, {*ids}))
 
 

@@ -35,18 +35,23 @@ class _Filled(NamedTuple):
 def draft_slots(
     batch: StepBatch, req_to_token: torch.Tensor, topk: int, steps: int, tokens: int | None
 ) -> torch.Tensor | None:
-    """Return a draft's slots, int64, [requests x ``topk`` x ``steps``], None where the caller looks them up.
+    """Return the slots of a draft of one branch, int64, [requests x ``steps``], None where the caller looks them up.
 
-    They follow each length; a tree that writes branches to pages of their own does not ask. Those of the verify of
-    ``tokens`` a request are looked up with them. ``req_to_token``: integer, [pool, slots], on the device. Source:
-    pk-step-inputs.
+    Those of the verify of ``tokens`` a request are looked up with them. ``req_to_token``: integer, [pool, slots], on
+    the device. Source: pk-step-inputs.
     """
     lens, rows = batch.seq_lens, batch.req_pool_indices
-    if not tokens or lens.dtype != torch.int64 or not lens.shape[0] or disabled("pk-step-inputs"):
+    if (
+        topk != 1
+        or not tokens
+        or lens.dtype != torch.int64
+        or not lens.shape[0]
+        or disabled("pk-step-inputs")
+    ):
         return None
     if lens.device.type not in {"cpu", "cuda"} or not req_to_token.is_contiguous():
         return None
-    ahead = slots_ahead(lens.contiguous(), rows.contiguous(), req_to_token, topk * steps, tokens)
+    ahead = slots_ahead(lens.contiguous(), rows.contiguous(), req_to_token, steps, tokens)
     found = _Found(current_handle(lens.device), rows, tokens, ahead.verified, ahead.positions)
     setattr(lens, _AHEAD, found)
     return ahead.drafted
@@ -58,7 +63,7 @@ def draft_positions(lens: torch.Tensor, topk: int) -> torch.Tensor:
     Source: pk-step-inputs.
     """
     found: _Found | None = getattr(lens, _AHEAD, None)
-    return lens.repeat_interleave(topk, dim=0) if found is None or topk != 1 else found.positions
+    return lens.repeat_interleave(topk, dim=0) if found is None else found.positions
 
 
 def verify_slots(batch: StepBatch, tokens: int) -> torch.Tensor | None:

@@ -26,6 +26,7 @@ SWITCHES = frozenset(
         "31364",
         "32886",
         "35546",
+        "pk-accepted-paths",
         "pk-accepted-tokens",
         "pk-attention-views",
         "pk-fa3-draft-extend-graph",

@@ -53,13 +53,19 @@ class _VerifiedBatch(NamedTuple):
 
 
 def verify_outputs(
-    candidates: torch.Tensor, lens: torch.Tensor, shape: Sequence[int], width: int, topk: int | None
+    candidates: torch.Tensor,
+    lens: torch.Tensor,
+    shape: Sequence[int],
+    width: int,
+    topk: int | None,
+    *,
+    paths: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return a verify's buffers: tokens, [``shape``] flattened, positions, [requests, ``width``], counts, [requests].
 
     All are int32, filled with 0, -1 and 0 as the tree's own kernel needs them. ``topk`` is that of a greedy verify,
     None for any other. For a greedy chain they are uninitialised before `verify_chain`, which writes every element;
-    what follows from several branches is written by `with_bonus`.
+    with ``paths`` what follows from several branches is written by `with_bonus`.
     ``candidates``: int64, [requests, draft tokens]; ``lens``: integer, [requests], both on the device. Source:
     pk-verify-outputs.
     """
@@ -81,7 +87,7 @@ def verify_outputs(
     predicted = torch.zeros(shape, dtype=torch.int32, device=device).flatten()
     index = torch.full((requests, width), -1, dtype=torch.int32, device=device)
     drafts = torch.empty((requests,), dtype=torch.int32, device=device)
-    if one_launch and topk != 1:
+    if one_launch and topk != 1 and paths and not disabled("pk-accepted-paths"):
         # By reference to the counts there would be a cycle.
         setattr(drafts, _OUTCOME, (predicted, index, lens))
     return predicted, index, drafts
@@ -106,7 +112,7 @@ def verify_chain(drafts: torch.Tensor, candidates: torch.Tensor, targets: torch.
 def with_bonus(drafts: torch.Tensor) -> torch.Tensor:
     """Return accepted lengths, ``drafts`` (int32, [requests]) plus 1; a verified chain's are already computed.
 
-    With several branches all that follows is written now. Source: pk-verify-outputs.
+    With several branches, and pk-accepted-paths, all that follows is written now. Source: pk-verify-outputs.
     """
     batch = getattr(drafts, _OUTCOME, None)
     if batch is None:
@@ -176,7 +182,7 @@ def compact_paths(  # noqa: PLR0917
 
     That are the slots of the batch's keys, and the hidden states of ``output``. Return None, with nothing moved, if
     the tree has to. ``accept_index`` (int32, [requests, depth]), ``accept_lens`` and ``predicted`` are what the
-    verify returned. Source: pk-verify-outputs.
+    verify returned. Source: pk-accepted-paths.
     """
     outcome = _outcome(accept_lens)
     trees = None if outcome is None else outcome.trees

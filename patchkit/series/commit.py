@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from patchkit.errors import ConflictError, TreeError
+from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.plan.planner import Planner
-from patchkit.plan.status import State
+from patchkit.plan.status import Plan, State
 from patchkit.series.message import message
 from patchkit.series.plumbing import git_output
 from patchkit.series.worktree import RefusedCommitError, linked_worktree
 from patchkit.transaction.apply import ApplyResult, Transaction
-from patchkit.transaction.candidates import patch_base
+from patchkit.transaction.candidates import Candidates, patch_base
 from patchkit.transaction.current import unedited
 from patchkit.transaction.uncommitted import uncommitted, uncommitted_error, uncommitted_patches
-from patchkit.transaction.write import check_targets
+from patchkit.transaction.write import check_targets, record_path
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from patchkit.patchset.select import PatchSet
-    from patchkit.plan.status import PatchStatus, Plan
+    from patchkit.plan.status import PatchStatus, Stage
     from patchkit.series.worktree import LinkedWorktree
     from patchkit.transaction.journal import Kinds
-    from patchkit.transaction.write import Contents
+    from patchkit.transaction.write import Exchange
     from patchkit.tree.tree import CheckoutTree
     from patchkit.verify.result import Verdict
 
@@ -109,13 +110,14 @@ def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: st
     """Commit the plan's patches in a linked worktree, each alone, or together if a hook rejects one alone."""
     done: list[Commit] = []
     remaining = list(plan.changed_patches)
+    series = _Series(worktree, plan, Planner(worktree.tree, patches, runtime))
     while remaining:
         group: list[PatchStatus] = []
         files: set[str] = set()
         refusals: list[RefusedCommitError] = []
         for wider in _groups(remaining):
             for status in wider[len(group) :]:
-                files |= _write(worktree, Planner(worktree.tree, patches, runtime), status.patch.id)
+                files |= _write(worktree, series.plan(status.patch.id), status.patch.id)
             group = wider
             if not files:
                 break
@@ -140,10 +142,54 @@ def _groups(remaining: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
         yield list(remaining)
 
 
-def _write(worktree: LinkedWorktree, planner: Planner, name: str) -> set[str]:
+class _Series:
+    """The plans of patches that are written one after the other.
+
+    They are made together, since each alone takes as long as all, for a tree without patches in which only they change
+    files; a commit's hooks may.
+    """
+
+    def __init__(self, worktree: LinkedWorktree, plan: Plan, planner: Planner) -> None:
+        self._worktree, self._planner = worktree, planner
+        self._head = worktree.head
+        self._written: dict[str, bytes | None] = {}
+        self._stages: dict[str, Stage] = {}
+        # What is wrong with record or files is said where they are read for a patch.
+        with suppress(ConflictError, TreeError, UsageError):
+            if not plan.manual_edits and Candidates(worktree.tree, planner).is_unpatched:
+                stages = planner.stages([status.patch.id for status in plan.changed_patches])
+                self._stages = {stage.status.patch.id: stage for stage in stages}
+
+    def plan(self, name: str) -> Plan:
+        """Return the plan of the next patch on the worktree as it is."""
+        stage, tree = self._stages.get(name), self._worktree.tree
+        if stage is None or not _is_whole(stage) or not self._is_as_written:
+            # The plan depends on the patches committed before.
+            return self._planner.combined_plan(self._planner.plan((name,)), patch_base(tree, self._planner))
+        self._written |= {change.file: change.after for change in stage.changes}
+        return Plan(tree, (stage.status,), stage.changes)
+
+    @property
+    def _is_as_written(self) -> bool:
+        top, tree = self._worktree.top, self._worktree.tree
+        changed = {
+            top / name for name in git_output(top, "diff", "--name-only", "-z", self._head).split("\0")
+        }
+        own = {top, *(tree.package / file for file in self._written)}
+        record = record_path(tree)
+        return all(tree.read(file) == text for file, text in self._written.items()) and all(
+            path in own or record in path.parents for path in changed
+        )
+
+
+def _is_whole(stage: Stage) -> bool:
+    """Return whether a stage changes every file that the record gets for it, also one that an earlier patch made so."""
+    pending = {edit.file for edit in stage.status.edits if edit.state is State.PENDING}
+    return pending <= {change.file for change in stage.changes}
+
+
+def _write(worktree: LinkedWorktree, planned: Plan, name: str) -> set[str]:
     """Write one patch to the linked worktree and return the changed files. Raise ConflictError if it conflicts."""
-    # The plan depends on the patches committed before.
-    planned = planner.combined_plan(planner.plan((name,)), patch_base(worktree.tree, planner))
     status = next(status for status in planned.patches if status.patch.id == name)
     if status.state is State.CONFLICT:
         raise ConflictError(
@@ -181,7 +227,7 @@ def require_committable(tree: CheckoutTree) -> None:
 
 
 def require_committed(
-    tree: CheckoutTree, changes: Mapping[str, Contents], kinds: Mapping[str, Kinds] = MappingProxyType({})
+    tree: CheckoutTree, changes: Mapping[str, Exchange], kinds: Mapping[str, Kinds] = MappingProxyType({})
 ) -> None:
     """Raise TreeError if HEAD and index differ from the files to change, or have a file to create."""
     files = {file: before for file, (before, _) in changes.items()}

@@ -31,9 +31,10 @@ from patchkit.tree.limits import NoFileError, TooLongError, read_whole
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from patchkit.transaction.store import Store
+    from patchkit.tree.tree import Contents
 
 _PREFIX = "patchkit-commit-"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -115,7 +116,7 @@ class LinkedWorktree:
                 raise RefusedCommitError("git refused the commit", reasons=last_lines(done))
         raise RefusedCommitError("git's hooks change files again at each commit", reasons=last_lines(done))
 
-    def _record_rewritten(self, written: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
+    def _record_rewritten(self, written: Contents) -> dict[str, bytes | None]:
         """Record what a hook made of files that patchkit has ``written``, and return their contents."""
         current = {file: self.tree.read(file) for file in written}
         changed = {
@@ -166,9 +167,9 @@ def _lend(store: Store, worktree: LinkedWorktree, base: Record) -> None:
 def _finish(tree: CheckoutTree, store: Store, worktree: LinkedWorktree, reason: str, base: Record) -> None:
     """Move ``tree`` to the worktree's commit, with its record and with what ``tree`` has beyond that of ``base``."""
     made = record.read(worktree.tree)
-    known = [item for layer in (*base.layers, *made.layers) for item in layer.files.items()]
+    items = [item for layer in (*base.layers, *made.layers) for item in layer.files.items()]
     layers = (
-        layer.with_files(dict(item for item in layer.files.items() if item not in known))
+        layer.with_files(dict(item for item in layer.files.items() if item not in items))
         for layer in current_record(tree).layers
     )
     others = [layer for layer in layers if layer.files]
@@ -291,12 +292,14 @@ def _delayed_signals() -> Iterator[None]:
         yield
         return
     received: list[int] = []
-    handlers = {each: signal.signal(each, lambda number, _: received.append(number)) for each in _SIGNALS}
+    handlers = {
+        number: signal.signal(number, lambda number, _: received.append(number)) for number in _SIGNALS
+    }
     try:
         yield
     finally:
-        for each, handler in handlers.items():
+        for number, handler in handlers.items():
             if handler is not None:  # None: not installed from Python, and cannot be restored.
-                signal.signal(each, handler)
-        for number in received:
-            signal.raise_signal(number)
+                signal.signal(number, handler)
+        for signalled in received:
+            signal.raise_signal(signalled)

@@ -63,7 +63,9 @@ def recover(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery:
                         "revert, a revert with patchkit apply",
                     )
                 require_undoable(reachable, partial(_changed_error, store))
-                _undo(write)
+                with wrapped_os_errors(write.tree, _advice(write), UnfinishedError):
+                    write.undo()
+                    write.store.end()
     files = tuple(file for file in journal.files if not is_of_record(file))
     return Recovery("finished" if finish else "rolled-back", files)
 
@@ -125,12 +127,6 @@ def _finish(write: Write) -> None:
         for swap in write.swaps:
             swap.finish()
     clean_up(write)
-
-
-def _undo(write: Write) -> None:
-    with wrapped_os_errors(write.tree, _advice(write), UnfinishedError):
-        write.undo()
-        write.store.end()
 
 
 def _advice(write: Write) -> str:

@@ -24,11 +24,11 @@ from patchkit.transaction.revert_plan import (
 from patchkit.transaction.write import locked, read_consistently, write_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from patchkit.plan.planner import Planner
     from patchkit.transaction.candidates import CandidateRecord
-    from patchkit.tree.tree import CheckoutTree, ReadTree
+    from patchkit.tree.tree import CheckoutTree, Contents, ReadTree
 
 
 Planned: TypeAlias = "tuple[CandidateRecord, frozenset[str], RevertPlan]"
@@ -85,24 +85,25 @@ def revert(tree: CheckoutTree, patches: frozenset[str] | None, planner: Planner)
     distinguished from an edit, is upstream's own, or is required by a patch that is not reverted.
     """
 
-    def prepared(read: ReadTree) -> tuple[ReadTree, Record, tuple[Planned, ...]]:
+    def prepared(read: ReadTree) -> tuple[ReadTree, Candidates, tuple[Planned, ...]]:
         candidates = Candidates(read, planner)
-        return read, candidates.record, _steps(read, candidates, patches, planner)
+        return read, candidates, _steps(read, candidates, patches, planner)
 
     # A revert that is refused must not create patchkit's own folder, so the first plan is made without the lock.
-    read, record, steps = read_consistently(tree, prepared)
+    read, candidates, steps = read_consistently(tree, prepared)
     if not steps:
         return RevertResult((), ())
     with locked(tree) as store:
         if not read.is_unchanged:
             candidates = Candidates(tree, planner)
-            record, steps = candidates.record, _steps(tree, candidates, patches, planner)
+            steps = _steps(tree, candidates, patches, planner)
         if not steps:
             return RevertResult((), ())
         changes = _combined(plan for _, _, plan in steps)
         changed = {file: change for file, change in changes.items() if change[0] != change[1]}
+        record = candidates.record
         for step in steps:
-            record = record_after(record, step)
+            record = record_after(record, step, candidates.not_loaded.keys())
         kept = tuple(text for _, _, plan in steps for text in plan.kept)
         write_all(tree, store, changed, record, kept=kept)
     names = frozenset[str]().union(*(reverted for _, reverted, _ in steps))
@@ -149,8 +150,8 @@ def _combined(plans: Iterable[RevertPlan]) -> dict[str, tuple[bytes | None, byte
     return combined
 
 
-def record_after(record: Record, step: Planned) -> Record:
-    """Return the record after one step of a revert."""
+def record_after(record: Record, step: Planned, not_loaded: Iterable[str]) -> Record:
+    """Return the record after one step of a revert, which leaves the patches that are ``not_loaded``."""
     candidate, reverted, plan = step
     # A port in git's history is in no record.
     if candidate.is_of_ports:
@@ -158,9 +159,9 @@ def record_after(record: Record, step: Planned) -> Record:
     old, new = candidate.record, plan.record
     if candidate.is_recorded:
         others = [layer for layer in record.layers if not {p.id for p in layer.patches} <= old.patches.keys()]
-    else:
-        others = [*record.of_ports(record.ported - reverted - new.ported).layers]
-    return record.replaced(Record((*others, *new.layers)))
+        return record.replaced(Record((*others, *new.layers)))
+    ports = record.of_ports(record.ported - reverted - new.ported).layers
+    return record.replaced(Record((*ports, *new.layers))).with_patches_of(record, not_loaded)
 
 
 def _in_order(ids: frozenset[str], planner: Planner) -> tuple[str, ...]:
@@ -227,7 +228,7 @@ def _planned_ports(
 
     planned: Planned | None = None
     names = frozenset[str]()
-    for name in reversed([each for each in candidate.record.patches if each not in done]):
+    for name in reversed([name for name in candidate.record.patches if name not in done]):
         with suppress(PatchkitError):
             plan = plan_revert(candidate.record, names | {name}, read, candidate.content, planner)
             before = {} if planned is None else planned[2].changes
@@ -258,7 +259,7 @@ def step_of(
                 continue
             try:
                 if named is not None:
-                    require_removable(record, named)
+                    require_removable(record, named, candidates.not_loaded)
                 reverted = frozenset(record.patches) - committed if named is None else named
                 try:
                     plan = _plan_with(tree, candidate, reverted, planner)
@@ -281,7 +282,7 @@ def step_of(
                 if ports and (named is not None or is_complete):
                     raise
                 # Without its contents a record says less than git's history.
-                is_answer = candidate.is_exact and is_complete and not isinstance(error, TreeError)
+                is_answer = candidate.is_unedited and is_complete and not isinstance(error, TreeError)
                 errors.append((is_answer, error))
             else:
                 return candidate, reverted, plan
@@ -291,14 +292,14 @@ def step_of(
         errors.append((isinstance(error, ConflictError), error))
     if not errors:
         return None
-    raise next((error for is_exact, error in errors if is_exact), errors[0][1])
+    raise next((error for is_answer, error in errors if is_answer), errors[0][1])
 
 
 def _candidates(candidates: Candidates, named: frozenset[str] | None) -> Iterable[CandidateRecord]:
     """Return the candidates to try. Raise ConflictError for patches and for ports that only git's history has."""
     committed = candidates.committed_ports(named) if named else frozenset[str]()
     if not named or not committed:
-        return candidates
+        return candidates.of(named)
     others = named - committed
     if others:
         raise ConflictError(
@@ -325,7 +326,7 @@ def _plan_with(
     return replace(plan, changes=changes)
 
 
-def _require_no_calls(contents: Mapping[str, bytes | None]) -> None:
+def _require_no_calls(contents: Contents) -> None:
     """Raise ConflictError if a file imports the runtime, which only patchkit's code does."""
     for file, text in sorted(contents.items()):
         if line := runtime_line(text):
@@ -377,7 +378,8 @@ def _require_removed(
                 "and revert again",
             )
     untold = candidates.untold if reverted is None else candidates.untold & reverted
-    if untold:
+    originals = {file: candidate.originals.get(file, candidates.read(file)) for file in after}
+    if untold and not (after == originals and candidate.originals.keys() <= after.keys()):
         ids = tuple(sorted(untold))
         left = sorted(planner.present(after, ids) - planner.present(candidate.originals, ids))
         if left:
@@ -391,7 +393,7 @@ def _require_removed(
         _require_no_calls(
             {file: text for file, text in after.items() if text != candidate.originals.get(file)}
         )
-    if reverted is None or candidate.is_exact:
+    if reverted is None or candidate.is_unedited:
         return
     before = {file: text for file, (text, _) in plan.changes.items()}
     not_reverted = tuple(name for name in candidate.record.patches if name not in reverted)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from patchkit import memory
 from patchkit.change.lines import with_block
@@ -26,12 +26,12 @@ from patchkit.transaction.edited import difference
 from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.undo import Undone, undo
 from patchkit.transaction.wording import patch_comments, with_wording_of
+from patchkit.tree.tree import Contents
 
 if TYPE_CHECKING:
-    from patchkit.plan.record import Layer
+    from patchkit.plan.planner import Planner
+    from patchkit.plan.record import AppliedPatch, Layer
 
-Contents = Mapping[str, bytes | None]
-"""Bytes by file, None if it does not exist."""
 _Attempt = tuple[Callable[[bool, tuple[str, ...]], Contents], tuple[str, ...]]
 """A function that applies patches to the originals or to their ``rebased`` form, and the patches to apply."""
 
@@ -55,23 +55,6 @@ class RevertBlockedError(ConflictError):
         self.patches, self.together = patches, frozenset(together)
 
 
-class Replayer(Protocol):
-    """The loaded patches, applied to and looked for in files with given contents."""
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The ids of the loaded patches, in order of application."""
-        ...
-
-    def replay(self, contents: Contents, ids: Sequence[str]) -> Contents:
-        """Return the files of ``contents`` with exactly these patches applied."""
-        ...
-
-    def present(self, contents: Contents, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
-        """Return the edits in place, as (patch id, name), of those of the patches that are loaded."""
-        ...
-
-
 @dataclass(frozen=True)
 class RevertPlan:
     """The result of a revert: the record after it, its contents, and each file's bytes before and after."""
@@ -81,9 +64,9 @@ class RevertPlan:
     changes: Mapping[str, tuple[bytes | None, bytes | None]]
 
 
-def require_removable(record: Record, named: frozenset[str]) -> None:
+def require_removable(record: Record, named: frozenset[str], not_loaded: dict[str, AppliedPatch]) -> None:
     """Raise ConflictError if a patch that stays requires a ``named`` one, or if the record lacks a ``named`` one."""
-    patches = record.patches.values()
+    patches = (record.patches | not_loaded).values()
     unknown = named.difference(record.patches)
     if unknown:
         raise ConflictError(
@@ -105,7 +88,7 @@ def plan_revert(
     reverted: frozenset[str],
     read: Callable[[str], bytes | None],
     content: Callable[[str], bytes],
-    replayer: Replayer,
+    planner: Planner,
 ) -> RevertPlan:
     """Plan the revert of the patches in ``reverted`` from the files that ``read`` returns.
 
@@ -113,9 +96,9 @@ def plan_revert(
     cannot be distinguished from patchkit's, or for a file that the loaded patches change differently than the applied
     ones did.
     """
-    remainder = _remainder(record, reverted, content, replayer)
+    remainder = _remainder(record, reverted, content, planner)
     current = {file: read(file) for file in remainder.before}
-    _require_no_manual_edits(record, reverted, replayer, current)
+    _require_no_manual_edits(record, reverted, planner, current)
     merged = {}
     for file, before in remainder.before.items():
         try:
@@ -128,20 +111,20 @@ def plan_revert(
                 raise
             try:
                 merged[file] = _revert_one_by_one(
-                    file, current[file], record, reverted, content=content, replayer=replayer
+                    file, current[file], record, reverted, content=content, planner=planner
                 )
             except PatchkitError:
                 raise conflict from None
     changes = {file: (current[file], result.text) for file, result in merged.items()}
     _require_no_comments(reverted, changes, remainder.after)
-    _require_undone(record, reverted, replayer, merged, remainder.after)
+    _require_undone(record, reverted, planner, merged, remainder.after)
     return RevertPlan(remainder.record, remainder.kept, changes)
 
 
 def undo_ports(
     layers: Iterable[tuple[Layer, Callable[[str], bytes]]],
     read: Callable[[str], bytes | None],
-    replayer: Replayer,
+    planner: Planner,
 ) -> Iterator[tuple[str, bool | None]]:
     """Undo ported changes one after the other in the files that ``read`` returns; each layer has its contents.
 
@@ -157,7 +140,7 @@ def undo_ports(
         was_there = None
         with suppress(PatchkitError):
             changes = _undone_blocks(layer, current, content) or (
-                plan_revert(record, record.ported, current, content, replayer).changes
+                plan_revert(record, record.ported, current, content, planner).changes
             )
             undone |= {file: after for file, (_, after) in changes.items()}
             was_there = any(before != after for before, after in changes.values())
@@ -169,11 +152,11 @@ def _undone_blocks(
 ) -> Mapping[str, tuple[bytes | None, bytes | None]]:
     """Return each file before and after its block of changed lines is undone; none if that fails in one."""
     changes: dict[str, tuple[bytes | None, bytes | None]] = {}
-    for file, known in layer.files.items():
+    for file, change in layer.files.items():
         current = read(file)
-        if current is None or known.applied is None or known.original is None:
+        if current is None or change.applied is None or change.original is None:
             return {}
-        text = with_block(content(known.applied), content(known.original), current)
+        text = with_block(content(change.applied), content(change.original), current)
         if text is None:
             return {}
         changes[file] = current, text
@@ -191,7 +174,7 @@ class _Remainder:
 
 
 def _remainder(
-    record: Record, reverted: frozenset[str], content: Callable[[str], bytes], replayer: Replayer
+    record: Record, reverted: frozenset[str], content: Callable[[str], bytes], planner: Planner
 ) -> _Remainder:
     """Remove the patches in ``reverted`` from a record, layer by layer from the lowest."""
 
@@ -204,26 +187,26 @@ def _remainder(
     kept: dict[str | None, bytes] = {}
     ported: set[str] = set()
     for layer in record.layers:
-        originals = {file: stored(known.original) for file, known in layer.files.items()}
+        originals = {file: stored(change.original) for file, change in layer.files.items()}
         rebased = {
             file: _merged(file, before.get(file, original), original, after.get(file, original)).text
             for file, original in originals.items()
         }
-        before |= {file: stored(known.applied) for file, known in layer.files.items()}
+        before |= {file: stored(change.applied) for file, change in layer.files.items()}
         after |= _layer_after(
-            layer, reverted, replayer, originals=originals, applied=before, rebased=rebased, ported=ported
+            layer, reverted, planner, originals=originals, applied=before, rebased=rebased, ported=ported
         )
         if layer.is_ported:
-            ported |= {file for file, known in layer.files.items() if reverted.intersection(known.patches)}
+            ported |= {file for file, change in layer.files.items() if reverted.intersection(change.patches)}
         files = {
             file: AppliedFile(
                 digest_or_none(rebased[file]),
                 digest_or_none(after[file]),
                 _patches_in(layer, file, reverted, rebased[file], after[file]),
             )
-            for file, known in layer.files.items()
+            for file, change in layer.files.items()
             if rebased[file] != after[file]
-            or (known.original == known.applied and _kept(known.patches, reverted))
+            or (change.original == change.applied and _kept(change.patches, reverted))
         }
         texts = (text for file in files for text in (rebased[file], after[file]))
         kept |= {digest_or_none(text): text for text in texts if text is not None}
@@ -239,7 +222,7 @@ def _revert_one_by_one(
     reverted: frozenset[str],
     *,
     content: Callable[[str], bytes],
-    replayer: Replayer,
+    planner: Planner,
 ) -> Undone:
     """Undo the patches in a file one after the other, the last first.
 
@@ -250,25 +233,25 @@ def _revert_one_by_one(
     layers = tuple(
         layer.with_files({file: layer.files[file]}) for layer in record.layers if file in layer.files
     )
-    order = (*sorted(reverted.difference(replayer.ids)), *replayer.ids)
+    order = (*sorted(reverted.difference(planner.ids)), *planner.ids)
     done = frozenset[str]()
     result = Undone(current, current)
 
     @cache
     def without(ids: frozenset[str]) -> bytes | None:
-        return _remainder(Record(layers), ids, content, replayer).after[file]
+        return _remainder(Record(layers), ids, content, planner).after[file]
 
     def alone(name: str, original: str | None) -> tuple[bytes | None, bytes | None]:
         before = None if original is None else content(original)
-        return replayer.replay({file: before}, (name,))[file], before
+        return planner.replay({file: before}, (name,))[file], before
 
     for layer in reversed(layers):
-        known = layer.files[file]
-        for name in (each for each in reversed(order) if each in reverted and each in known.patches):
+        change = layer.files[file]
+        for name in (name for name in reversed(order) if name in reverted and name in change.patches):
             try:
                 undone = _undo_patch(file, name, result, without(done), without(done | {name}))
             except ConflictError:
-                undone = _undo_patch(file, name, result, *alone(name, known.original))
+                undone = _undo_patch(file, name, result, *alone(name, change.original))
             done, result = done | {name}, undone
     return result
 
@@ -315,7 +298,7 @@ def _without_conflicts(file: str, base: bytes, ours: bytes) -> tuple[bytes, byte
 
 
 def _require_no_manual_edits(
-    record: Record, reverted: frozenset[str], replayer: Replayer, current: Contents
+    record: Record, reverted: frozenset[str], planner: Planner, current: Contents
 ) -> None:
     """Raise ConflictError if a reverted patch has an edit in place that a person made without conflict markers."""
     revertible = frozenset(
@@ -325,7 +308,7 @@ def _require_no_manual_edits(
     if not manual:
         return
     remaining = sorted(
-        manual & replayer.present(current, tuple(name for name in record.patches if name in reverted))
+        manual & planner.present(current, tuple(name for name in record.patches if name in reverted))
     )
     if remaining:
         raise manual_edit_error(*remaining[0], record.manual_files[remaining[0]])
@@ -375,7 +358,7 @@ def _require_no_comments(
 def _require_undone(
     record: Record,
     reverted: frozenset[str],
-    replayer: Replayer,
+    planner: Planner,
     merged: Mapping[str, Undone],
     expected: Contents,
 ) -> None:
@@ -385,7 +368,7 @@ def _require_undone(
         return
     ids = tuple(name for name in record.patches if name in reverted)
     results = {**expected, **{file: result.stripped for file, result in edited.items()}}
-    present = replayer.present(results, ids) - replayer.present(expected, ids)
+    present = planner.present(results, ids) - planner.present(expected, ids)
     recorded = {
         (p.id, edit.name): edit
         for p in record.patches.values()
@@ -395,11 +378,11 @@ def _require_undone(
     remaining = sorted(present & recorded.keys())
     if remaining:
         name, edit = remaining[0]
-        known = recorded[name, edit]
+        edit_record = recorded[name, edit]
         raise RevertBlockedError(
             f"{edit} of {name} would still be in place: its code was copied or moved after apply",
             name,
-            where=known.file,
+            where=edit_record.file,
             advice="remove that code and revert again",
         )
 
@@ -407,7 +390,7 @@ def _require_undone(
 def _layer_after(
     layer: Layer,
     reverted: frozenset[str],
-    replayer: Replayer,
+    planner: Planner,
     *,
     originals: Contents,
     applied: Contents,
@@ -420,29 +403,29 @@ def _layer_after(
     """
     after: dict[str, bytes | None] = {}
     mixed = []
-    for file, known in layer.files.items():
-        kept = _kept(known.patches, reverted)
+    for file, change in layer.files.items():
+        kept = _kept(change.patches, reverted)
         if not kept:
             after[file] = rebased[file]
-        elif kept == known.patches:
+        elif kept == change.patches:
             try:
                 after[file] = undo(file, originals[file], applied[file], rebased[file]).text
             except ConflictError:
                 if not (layer.is_ported or file in ported):
                     raise
-                raise _dependent_error(file, reverted, known.patches) from None
+                raise _dependent_error(file, reverted, change.patches) from None
         else:
             mixed.append(file)
     all_patches = tuple(patch.id for patch in layer.patches)
 
     @cache
     def replay(on_rebased: bool, ids: tuple[str, ...]) -> Contents:
-        return replayer.replay(rebased if on_rebased else originals, ids)
+        return planner.replay(rebased if on_rebased else originals, ids)
 
     def replay_one_by_one(on_rebased: bool, ids: tuple[str, ...]) -> Contents:
         contents = rebased if on_rebased else originals
         for name in ids:
-            contents = {**contents, **replayer.replay(contents, (name,))}
+            contents = {**contents, **planner.replay(contents, (name,))}
         return contents
 
     for file in mixed:

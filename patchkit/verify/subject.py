@@ -15,7 +15,7 @@ from patchkit.plan import record, vendor
 from patchkit.plan.build import inspect
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.planner import Planner
-from patchkit.plan.record import Record, settled
+from patchkit.plan.record import Record, attributed
 from patchkit.plan.status import IN_PLACE
 from patchkit.transaction.candidates import Candidates
 from patchkit.transaction.current import current_or_none
@@ -29,12 +29,13 @@ from patchkit.tree.tree import CheckoutTree, OverlayTree
 from patchkit.verify.runtime import Runtime, runtime_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from patchkit.findings.finding import Confidence, Finding
     from patchkit.findings.report import Report
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import EditStatus, PatchStatus
+    from patchkit.tree.tree import Contents
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Criteria:
 class _ChangedTree(CheckoutTree):
     """A tree on disk with replaced contents of some files."""
 
-    contents: Mapping[str, bytes | None]
+    contents: Contents
 
     @property
     def _overlay(self) -> OverlayTree:
@@ -113,14 +114,16 @@ class Subject:
     @cached_property
     def sources(self) -> dict[str, bytes]:
         """Every Python file of the package folder, by name."""
-        found = ((file, self.tree.read(file)) for file in self.tree.files(""))
-        return {file: source for file, source in found if source is not None}
+        files = ((file, self.tree.read(file)) for file in self.tree.files(""))
+        return {file: source for file, source in files if source is not None}
 
     @cached_property
     def folders(self) -> frozenset[str]:
         """Every folder with a Python file at any depth, each with a trailing slash; the package folder is ``""``."""
-        cuts = ((file, at) for file in self.sources for at, each in enumerate(file) if each == "/")
-        return frozenset({file[: at + 1] for file, at in cuts} | ({""} if self.sources else set()))
+        cuts = (
+            (file, index) for file in self.sources for index, character in enumerate(file) if character == "/"
+        )
+        return frozenset({file[: index + 1] for file, index in cuts} | ({""} if self.sources else set()))
 
     @cached_property
     def commented_files(self) -> tuple[str, ...]:
@@ -130,7 +133,7 @@ class Subject:
     @cached_property
     def statuses(self) -> tuple[PatchStatus, ...]:
         """Each patch's status. Raise TreeError if a file that patches name is not valid Python."""
-        return settled(inspect(self.tree, self.patches), current_or_none(self.tree))
+        return attributed(inspect(self.tree, self.patches), current_or_none(self.tree))
 
     @cached_property
     def unrecorded(self) -> tuple[tuple[str, str, str], ...]:
@@ -147,8 +150,8 @@ class Subject:
     @property
     def unknown(self) -> tuple[str, ...]:
         """The patches that comments in the tree name but that are not loaded."""
-        known = {patch.id for patch in self.patches} | former_ids(self.patches).keys()
-        return tuple(sorted(self.commenting_patches - known))
+        ids = {patch.id for patch in self.patches} | former_ids(self.patches).keys()
+        return tuple(sorted(self.commenting_patches - ids))
 
     @cached_property
     def in_place(self) -> tuple[tuple[Patch, EditStatus], ...]:
@@ -170,7 +173,7 @@ class Subject:
         )
 
     @property
-    def originals(self) -> Mapping[str, bytes | None]:
+    def originals(self) -> Contents:
         """The patched files' original contents; empty if they are not available."""
         return self._read_originals[0]
 
@@ -186,7 +189,7 @@ class Subject:
         return checkout is not None and checkout.is_shallow
 
     @cached_property
-    def _read_originals(self) -> tuple[Mapping[str, bytes | None], PatchkitError | None]:
+    def _read_originals(self) -> tuple[Contents, PatchkitError | None]:
         try:
             return self._candidates.originals, None
         except RefusedRepositoryError:
@@ -214,7 +217,7 @@ class Subject:
         return None if self._applied is None else self._with(self._applied)
 
     @cached_property
-    def _applied(self) -> Mapping[str, bytes | None] | None:
+    def _applied(self) -> Contents | None:
         try:
             return self._candidates.applied
         except PatchkitError:
@@ -225,7 +228,7 @@ class Subject:
         own = weakref.proxy(self)
         return Candidates(self.tree, Planner(self.tree, PatchSet(self.patches, "")), lambda: own.statuses)
 
-    def _with(self, contents: Mapping[str, bytes | None]) -> Subject:
+    def _with(self, contents: Contents) -> Subject:
         """Return the tree with other contents of some files."""
         tree = _ChangedTree(self.tree.root, self.tree.package, contents)
         earlier = Subject(tree, self.patches, self.criteria, weakref.ref(self))
@@ -259,7 +262,7 @@ class Subject:
         if module is None:
             return 1
         if owner in module.classes:
-            known = module.classes[owner].methods.get(name)
-            return known.node.lineno if known is not None else module.classes[owner].node.lineno
-        found = module.classes.get(name) or module.functions.get(name)
-        return found.node.lineno if found is not None else 1
+            method = module.classes[owner].methods.get(name)
+            return method.node.lineno if method is not None else module.classes[owner].node.lineno
+        definition = module.classes.get(name) or module.functions.get(name)
+        return definition.node.lineno if definition is not None else 1

@@ -158,6 +158,67 @@ def test_what_both_change_in_two_ways_is_a_conflict_and_stays() -> None:
     assert found == [("conflict", "Desk.lend")]
 
 
+@pytest.mark.parametrize(
+    ("base", "theirs", "ours", "texts"),
+    [
+        ("a = f(1)\n", "a = f(2)\n", "a = f(3)\n", ("a = f(1)\n", "a = f(3)\n", "a = f(2)\n")),
+        (
+            'def f():\n    """Lends books."""\n    a()\n',
+            'def f():\n    """A desk of its own kind."""\n    a()\n',
+            'def f():\n    """Nothing else here."""\n    a()\n',
+            ('"""Lends books."""\n', '"""Nothing else here."""\n', '"""A desk of its own kind."""\n'),
+        ),
+        (
+            "def f():\n    a()\n",
+            'def f():\n    """A desk."""\n    a()\n',
+            'def f():\n    """Another."""\n    a()\n',
+            ("", '"""Another."""\n', '"""A desk."""\n'),
+        ),
+        (
+            "if a:\n    b()\n    c()\n",
+            "if a and b:\n    b()\n    c()\n",
+            "if a or c:\n    b()\n    c()\n",
+            ("if a:\n", "if a or c:\n", "if a and b:\n"),
+        ),
+        (
+            "def f(a):\n    b()\n",
+            "def f(a, c=1):\n    b()\n",
+            "def f(a, c=2):\n    b()\n",
+            ("def f(a):\n", "def f(a, c=2):\n", "def f(a, c=1):\n"),
+        ),
+        ("a()\nb(1)\nc()\n", "a()\nc()\n", "a()\nb(1, 2)\nc()\n", ("b(1)\n", "b(1, 2)\n", "")),
+    ],
+)
+def test_a_conflict_has_the_text_of_each_version(
+    base: str, theirs: str, ours: str, texts: tuple[str, str, str]
+) -> None:
+    merge, whole = Merge(nowhere), outline(ours)
+    merge.make(outline(base), outline(theirs), whole)
+    (edit,) = merge.log.edits
+    assert (edit.outcome, edit.base_text, edit.ours_text, edit.wanted) == (Outcome.CONFLICT, *texts)
+    assert edit.region is not None
+    assert edit.place is edit.region.inside
+    assert texts[1].split("\n")[0] in ours.splitlines()[edit.line - 1]
+    assert merge.output.render(whole) == ours
+
+
+MOVED = {
+    "down": ("abcd", "bcad", "abcde", "bcade"),
+    "up": ("abcd", "dabc", "abcde", "dabce"),
+    "up, with a new one": ("abcd", "dabnc", "abcde", "dabnce"),
+    "beside a new one of this tree": ("abcd", "acbd", "abcxd", "acbxd"),
+}
+
+
+@pytest.mark.parametrize(("base", "theirs", "ours", "result"), MOVED.values(), ids=MOVED)
+def test_statements_that_move(base: str, theirs: str, ours: str, result: str) -> None:
+    texts = [
+        "def f():\n" + "".join(f"    {name}()\n" for name in row) for row in (base, theirs, ours, result)
+    ]
+    made, _ = ported(*texts[:3])
+    assert made == texts[3]
+
+
 def test_code_that_goes_and_says_more_there_is_a_conflict() -> None:
     base = program()
     theirs = program(LIBRARY, ("        note(book, due)\n", ""))
@@ -184,7 +245,7 @@ def test_a_conflict_of_what_is_not_there_is_behind_what_stands_before_it(ours: s
     merge, whole = Merge(nowhere), outline(ours)
     merge.make(outline(base), outline(base.replace("b = 2", "b = 5")), whole)
     (edit,) = merge.log.edits
-    assert edit.region == Region(whole.parts[0], 1, 1)
+    assert edit.region == Region(whole.children[0], 1, 1)
 
 
 def test_a_function_that_is_not_there_is_no_site() -> None:
@@ -564,8 +625,8 @@ def listed(names: list[str]) -> st.SearchStrategy[list[str]]:
 def test_what_comes_out_is_valid(form: str, names: list[str], data: st.DataObject) -> None:
     versions = [form.format(", ".join(data.draw(listed(names)))) for _ in range(3)]
     try:
-        for each in versions:
-            outline(each)
+        for version in versions:
+            outline(version)
     except NoOutlineError:
         assume(False)
     made, _ = ported(*versions)
@@ -629,6 +690,76 @@ def test_a_comment_with_a_line_separator_is_one_line() -> None:
     theirs = program(LIBRARY, ("# A book goes out once.", "# Twice."))
     ours = program(LIBRARY, ("# A book goes out once.", "# Not\u2028# Once.\n        # Twice."))
     assert ported(base, theirs, ours) == (ours, [("already", "Desk.lend")])
+
+
+NOTED = "def f():\n    a()\n    # Once.\n    b()\n"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "own", "made", "outcome"),
+    [
+        ("    # Once.\n    # Or twice.\n    b()\n", "", "    # Or twice.\n    b()\n", "landed"),
+        ("    # Now.\n    # Once.\n    b()\n", "", "    # Now.\n    b()\n", "landed"),
+        ("    # Once.\n    c()\n    # Now.\n    b()\n", "", "    c()\n    # Now.\n    b()\n", "changed"),
+        ("    # Twice.\n    b()\n", "", "    # Twice.\n    b()\n", "changed"),
+        (
+            "    # Once.\n    # Now.\n    b()\n",
+            "    # Ours.\n",
+            "    # Ours.\n    # Now.\n    b()\n",
+            "changed",
+        ),
+        (
+            "    # Now.\n    # Once.\n    b()\n",
+            "    # Ours.\n",
+            "    # Now.\n    # Ours.\n    b()\n",
+            "changed",
+        ),
+        ("    # Twice.\n    b()\n", "    # Ours.\n", "    # Ours.\n    b()\n", "kept"),
+    ],
+)
+def test_a_new_comment_comes_where_this_tree_has_removed_or_replaced_the_one_beside_it(
+    theirs: str, own: str, made: str, outcome: str
+) -> None:
+    changed, ours, result = (
+        NOTED.replace("    # Once.\n    b()\n", text) for text in (theirs, f"{own}    b()\n", made)
+    )
+    found, outcomes_found = ported(NOTED, changed, ours)
+    assert found == result
+    assert outcome in dict(outcomes_found)
+    assert ported(NOTED, changed, found)[0] == found
+
+
+@pytest.mark.parametrize(
+    ("theirs", "reason"),
+    [
+        ("# the end\n# of it\n", ""),
+        ("# an end\n", "this tree has removed the comment at the end of the file that the change replaces"),
+    ],
+)
+def test_a_new_comment_comes_at_the_end_of_a_file_where_this_tree_has_removed_the_one_there(
+    theirs: str, reason: str
+) -> None:
+    whole, merge = outline("x = 1\n"), Merge(nowhere)
+    merge.make(outline("x = 1\n# the end\n"), outline(f"x = 1\n{theirs}"), whole)
+    assert merge.output.render(whole) == f"x = 1\n{theirs.removeprefix('# the end' + chr(10))}"
+    assert [edit.reason for edit in merge.log.edits] == [reason]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "loses"),
+    [
+        ("x = 1  # new\n", "x = 1 + y\n", True),
+        ("x = (\n    1\n)\n", "x = 1 + y\n", False),
+        ("# new\nx = 1\n", "# ours\nx = 1\n", True),
+    ],
+)
+def test_an_edit_of_a_comment_that_is_not_made_tells_whether_a_comment_is_missing(
+    theirs: str, ours: str, loses: bool
+) -> None:
+    base = "# old\nx = 1\n" if theirs.startswith("#") else "x = 1\n"
+    merge = Merge(nowhere)
+    merge.make(outline(base), outline(theirs), outline(ours))
+    assert [(edit.outcome, edit.loses_comment) for edit in merge.log.edits] == [(Outcome.KEPT, loses)]
 
 
 def test_a_comment_above_that_is_another_there_is_kept_and_said() -> None:

@@ -199,6 +199,17 @@ def test_one_side_renames_the_module_of_an_import_that_the_other_moves() -> None
     assert both(renamed, moved, base) is None
 
 
+def test_one_side_adds_an_import_from_another_module_of_a_package_that_the_other_no_longer_uses() -> None:
+    base = changed(
+        BASE, ("from shelf import Book, find", "from desk.lists import find\nfrom shelf import Book")
+    )
+    ours = changed(
+        base, ("desk.lists import find", "shelf.old import find"), ("due = today()", "due = now()")
+    )
+    line = "    from desk.rows import sort\n\n    due = today()\n    sort(book)\n"
+    assert both(ours, changed(base, ("    due = today()\n", line)), base) is None
+
+
 def test_git_puts_a_method_into_the_class_that_the_other_side_adds() -> None:
     end = "\n\ndef last():\n    pass\n"
     base = f"import os\n\n\nclass A:\n    def stop(self):\n        wait(1)\n{end}"
@@ -541,3 +552,174 @@ def test_one_side_adds_an_argument_behind_one_that_the_other_makes_a_keyword(mor
         changed(base, ("note(book, due)", new)) for new in ("note(book, due=due)", f"note(book, due{more})")
     )
     assert both(one, other, base) is None
+
+
+WORK = "def lend(book, reader):\n    due = today()\n    note(book, due)\n    return due\n"
+BLOCKS = {
+    "a condition": "    if reader.old:\n        note(book, due)\n",
+    "a context": "    with desk.lock:\n        note(book, due)\n",
+    "a handler": "    try:\n        note(book, due)\n    except KeyError:\n        pass\n",
+}
+
+
+@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
+def test_one_side_puts_a_block_around_what_the_other_changes(block: str) -> None:
+    ours, theirs = (
+        changed(WORK, ("(book, due)", "(book, until=due)")),
+        changed(WORK, ("    note(book, due)\n", block)),
+    )
+    assert both(ours, theirs, WORK) == changed(theirs, ("(book, due)", "(book, until=due)"))
+
+
+@pytest.mark.parametrize(
+    ("block", "ours"),
+    [
+        ("    for each in book:\n        note(book, due)\n", "    note(book, until=due)\n"),
+        (
+            "    if reader.old:\n        note(book, due)\n",
+            "    sent = note(book, due)\n",
+        ),  # Another may read it.
+        ("    if reader.old:\n        note(book, due)\n", "    note(book, reader.old)\n"),
+        ("    if reader.old:\n        note(book, due)\n", "    if book.new:\n        note(book, due)\n"),
+        (
+            "    if reader.old:\n        note(book, due)\n    else:\n        ring(due)\n",
+            "    note(book, until=due)\n",
+        ),
+        ("    if reader.old:\n        note(book, due + 1)\n", "    note(book, until=due)\n"),
+        ("    if reader.old:\n        note(book, due)\n", "    # Twice.\n    note(book, until=due)\n"),
+    ],
+    ids=[
+        "a loop",
+        "a new name",
+        "what the condition reads",
+        "another condition",
+        "another branch",
+        "a change inside",
+        "a comment above",
+    ],
+)
+def test_one_side_puts_a_block_around_what_the_other_changes_in_a_way_that_may_be_about_it(
+    block: str, ours: str
+) -> None:
+    changed_there, around = (changed(WORK, ("    note(book, due)\n", text)) for text in (ours, block))
+    assert both(changed_there, around, WORK) is None
+
+
+TOLD = changed(BASE, ("    due = today()\n", "    # From today.\n    due = today()\n"))
+
+
+def test_one_side_rewords_a_comment_above_a_line_that_the_other_changes() -> None:
+    ours, line = (
+        changed(TOLD, ("# From today.", "# From today on.\n    # Or later.")),
+        ("due = today()", "due = now()"),
+    )
+    assert both(ours, changed(TOLD, line), TOLD) == changed(ours, line)
+
+
+def test_one_side_rewords_a_comment_above_a_line_that_the_other_removes_with_it() -> None:
+    ours = changed(TOLD, ("# From today.", "# From today on."))
+    assert (
+        both(ours, changed(TOLD, ("    # From today.\n    due = today()\n", "    due = now()\n")), TOLD)
+        is None
+    )
+
+
+DESK = """\
+class Desk:
+    def ring(self):
+        self.bell.ring(1)
+
+    def lend(self, book):
+        self.note(book)
+        return self.kinds.get(book)
+"""
+
+
+def test_one_side_replaces_the_only_use_of_what_the_other_uses_once_more() -> None:
+    ring = "    def ring(self):\n        self.bell.ring(1)\n\n"
+    ours = changed(DESK, (ring, ring.replace("bell.ring", "gong.strike")))
+    theirs = changed(DESK, (ring, f"{ring}    def stop(self):\n        self.bell.ring(0)\n\n"))
+    ours, theirs = (
+        changed(text, ("self.note(book)", f"self.note(book, {each})"))
+        for text, each in ((ours, "now=1"), (theirs, "by=2"))
+    )
+    assert both(ours, theirs, DESK) is None
+
+
+@pytest.mark.parametrize(
+    ("gone", "used"),
+    [
+        ("    def ring(self):\n        self.bell.ring(1)\n\n", "self.ring()"),
+        ("        self.bell = Bell()\n", "self.bell.stop()"),
+    ],
+)
+def test_one_side_removes_what_the_other_uses_once_more(gone: str, used: str) -> None:
+    base = changed(
+        DESK,
+        (
+            "        self.note(book)\n",
+            "        self.bell = Bell()\n        self.ring()\n        self.note(book)\n",
+        ),
+    )
+    ours = changed(base, (gone, ""), ("        self.ring()\n", ""), ("self.note(book)", "self.note(book, 1)"))
+    theirs = changed(base, ("        self.note(book)\n", f"        self.note(book, now=2)\n        {used}\n"))
+    assert both(ours.replace("        self.bell.ring(1)\n", "        pass\n"), theirs, base) is None
+
+
+def test_one_side_replaces_a_method_of_its_own_that_is_called_as_one_of_a_dictionary() -> None:
+    ours = changed(DESK, ("self.kinds.get(book)", "self.kinds.pick(book)"))
+    theirs = changed(
+        DESK,
+        ("        self.note(book)\n", "        self.note(book)\n        self.count = self.kinds.get(1)\n"),
+    )
+    assert both(ours, theirs, DESK) is None
+
+
+def test_one_side_uses_a_method_of_a_dictionary_that_the_other_no_longer_uses() -> None:
+    ours = changed(DESK, ("        return self.kinds.get(book)\n", "        return self.kinds[book]\n"))
+    theirs = changed(
+        DESK,
+        ("        self.note(book)\n", "        self.note(book)\n        self.count = self.kinds.get(1)\n"),
+    )
+    result = both(ours, theirs, DESK)
+    assert result == changed(
+        ours,
+        ("        self.note(book)\n", "        self.note(book)\n        self.count = self.kinds.get(1)\n"),
+    )
+
+
+TEXT = 'DOC = """\nname: shelf\nitems:\n  - It lends\n    a book.\n  - It takes a book.\n"""\n'
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (("It takes a book.", "It takes one book."), ("takes a book.\n", "takes a book.\n  - It rings.\n")),
+        (("name: shelf", "name: shelves"), ("items:", "entries:")),
+        (("    a book.", "    one book."), ("  - It takes", "  - It always takes")),
+    ],
+)
+def test_each_side_changes_another_line_of_a_text(ours: tuple[str, str], theirs: tuple[str, str]) -> None:
+    assert both(changed(TEXT, ours), changed(TEXT, theirs), TEXT) == changed(TEXT, theirs, ours) or changed(
+        TEXT, ours, theirs
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (("It lends", "It gives"), ("    a book.", "    one book.")),  # One sentence.
+        (
+            ("takes a book.\n", "takes a book.\n  - It waits.\n"),
+            ("takes a book.\n", "takes a book.\n  - It rings.\n"),
+        ),
+        (("  - It takes a book.\n", ""), ("takes a book.\n", "takes a book.\n  - It rings.\n")),
+        (("name: shelf", "title: shelf"), ("shelf\n", "shelf\n  size: 2\n")),
+        (("items:\n", "items:\n  size: 2\n"), ("name: shelf\nitems:\n", "entries:\n")),
+        (('DOC = """\n', 'DOC = """# \n'), ("name: shelf", "name: shelves")),
+    ],
+)
+def test_each_side_changes_lines_of_a_text_that_belong_together(
+    ours: tuple[str, str], theirs: tuple[str, str]
+) -> None:
+    assert both(changed(TEXT, ours), changed(TEXT, theirs), TEXT) is None

@@ -538,7 +538,7 @@ def patched_copy(
 ) -> Callable[[Path], CheckoutTree]:
     """Make copies of a tree that patchkit patched, ledger and all."""
     folder = tmp_path_factory.mktemp("patched")
-    run("apply", releases.copy(REFERENCE, folder).root, *IDS)
+    releases.copy(REFERENCE, folder, *IDS)
 
     def copy(to: Path) -> CheckoutTree:
         shutil.copytree(folder, to, dirs_exist_ok=True)
@@ -701,8 +701,8 @@ def test_a_tree_without_one_of_the_imports_is_partial_and_apply_completes_it(rel
         lines = code.splitlines(keepends=True)
         old = (patched.below.read(file) or b"").splitlines(keepends=True)
         for line in [line for line in lines if b"import " in line and line not in old]:
-            at = lines.index(line)
-            plan = make_plan(OverlayTree(patched, {file: without_import(lines, at, old)}), PATCHES)
+            index = lines.index(line)
+            plan = make_plan(OverlayTree(patched, {file: without_import(lines, index, old)}), PATCHES)
             named = {
                 edit.file for status in plan.patches for edit in status.edits if edit.state is State.PENDING
             }

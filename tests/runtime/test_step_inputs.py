@@ -45,20 +45,11 @@ def test_a_verify_on_another_stream_than_its_draft_looks_them_up_itself() -> Non
         assert verify_slots(made, 3) is None
 
 
-def test_the_branches_of_a_draft_start_at_the_same_position() -> None:
+@pytest.mark.parametrize(("topk", "tokens"), [(2, 3), (1, None), (1, 0)])
+def test_a_draft_that_is_no_chain_looks_its_slots_up_as_before(topk: int, tokens: int | None) -> None:
     made = batch()
-    drafted = draft_slots(made, POOL, 2, 2, 3)
-    assert drafted is not None
-    assert drafted.shape == (8,)
-    assert draft_positions(made.seq_lens, 2).tolist() == [4, 4, 9, 9]
-    assert verify_slots(made, 3) is not None
-
-
-@pytest.mark.parametrize("tokens", [None, 0])
-def test_a_draft_that_is_not_verified_looks_its_slots_up_as_before(tokens: int | None) -> None:
-    made = batch()
-    assert draft_slots(made, POOL, 1, 2, tokens) is None
-    assert draft_positions(made.seq_lens, 1).tolist() == [4, 9]
+    assert draft_slots(made, POOL, topk, 2, tokens) is None
+    assert draft_positions(made.seq_lens, topk).tolist() == [each for each in (4, 9) for _ in range(topk)]
 
 
 def test_what_was_filled_for_a_batch_is_filled_for_the_same_tensors_alone() -> None:

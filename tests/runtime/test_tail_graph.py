@@ -348,7 +348,7 @@ def test_a_capture_that_fails_ends_all_tails(fails_at: int, caplog: pytest.LogCa
     caplog.set_level("INFO")
     server = Server(fails_at=fails_at).capture_all()
     assert not step(server)[0]
-    assert [each.getMessage() for each in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "patchkit: no draft-extend runs as a tail graph: out of memory"
     ]
 
@@ -395,7 +395,7 @@ def test_draft_extends_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     server = Server().capture_all()
     for number in range(100):
         step(server, can_run_cuda_graph=number % 4 > 0)
-    assert [each.getMessage() for each in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "patchkit: draft-extends of [1, 2, 4] requests run as tail graphs",
         "patchkit: of 1 draft-extends, 0 ran as a tail graph",
         "patchkit: of 10 draft-extends, 7 ran as a tail graph",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 from support.releases import run
-from support.repositories import committing, hook, whole
+from support.repositories import committing, copied, hook, whole
 from support.repositories import patched_states as states
 from support.toys import CRLF, MIRROR, add_patch, attribute, everything, git, new_file_edit, write_package
 
@@ -116,6 +116,20 @@ def test_the_commits_come_to_what_apply_writes(fork: CheckoutTree, tmp_path: Pat
     committed(fork)
     api.apply(open_tree(other), load.patches())
     assert {f: fork.read(f) for f in (MIRROR, CRLF)} == {f: open_tree(other).read(f) for f in (MIRROR, CRLF)}
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_patches_committed_at_once_are_those_committed_one_by_one(
+    fork: CheckoutTree, tmp_path: Path, *, hooked: bool
+) -> None:
+    if hooked:  # Later plans are made on what the hook left.
+        file = f"python/sglang/{MIRROR}"
+        hook(fork, "pre-commit", f"grep -q hooked {file} || {{ echo '# hooked' >> {file}; git add -u; }}")
+    single = copied(fork, tmp_path / "single")
+    names = committed(fork)
+    for name in names:
+        api.commit(single, load.patches(), (name,))
+    assert log(fork, "%T %s") == git(single.root, "log", "--reverse", "--format=%T %s", "-3").splitlines()
 
 
 def test_what_a_person_has_staged_stays_staged_and_out_of_the_commits(fork: CheckoutTree) -> None:

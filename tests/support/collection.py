@@ -48,8 +48,18 @@ _LONG = (
     *("tests/backends/", "tests/scripts/", "tests/test_collection.py", "tests/test_packaging.py"),
     "tests/runtime/test_api.py",
     # Every command over many trees or repositories, and branches that git merges.
-    *(f"tests/cli/test_{name}.py" for name in ("layouts", "planted_programs", "port")),
+    *(
+        f"tests/cli/test_{name}.py"
+        for name in (
+            "configuration_vendored",
+            *("answers", "configuration", "conflicts", "diff_patch", "half_characters", "hostile_repository"),
+            *("labels", "layouts", "planted_programs", "port", "startup", "streams", "tree_around"),
+            "unusable_checkouts",
+        )
+    ),
     *("tests/matrix/test_odd_refs.py", "tests/matrix/test_survey.py", "tests/tree/test_odd.py"),
+    # Servers that are started one after the other, drafts that are tried, files of many lines.
+    *("tests/bench/test_bench.py", "tests/drafting/test_drafting.py", "tests/tree/test_limits.py"),
     # Plots, which are drawn anew.
     *(
         f"tests/test_docs.py::test_{name}"
@@ -57,9 +67,18 @@ _LONG = (
     ),
     *(
         f"tests/series/test_{name}.py"
-        for name in ("hooks", "move", "ported", "rebase", "series", "uncommitted_port", "worktree")
+        for name in (
+            *("given_series", "hooks", "links_and_modes", "move", "ported", "rebase", "revert_commit"),
+            *("saved", "series", "uncommitted_port", "worktree"),
+        )
     ),
-    *(f"tests/transaction/test_{name}.py" for name in ("everywhere", "resolving", "story", "wording")),
+    *(
+        f"tests/transaction/test_{name}.py"
+        for name in (
+            *("abort", "beside_the_package", "edited", "everywhere", "recorded", "resolving", "story"),
+            "wording",
+        )
+    ),
     # Random programs and trees, a checkout for each setting of git.
     *("tests/change/test_sequence.py", "tests/change/test_exact.py::test_of_two_random_changes"),
     "tests/transaction/test_line_ends.py::test_committed_patch",
@@ -67,7 +86,6 @@ _LONG = (
     *("tests/matrix/test_examinations.py", "tests/doctor/test_doctor.py"),
     # A survey, a commit or a check for each of many moments, damages or encodings.
     "tests/matrix/test_memory.py::test_a_damaged_memory",
-    "tests/cli/test_streams.py::test_a_document_is_the_same",
     "tests/cli/test_hostile.py::test_names_of_a_tree",
     *("tests/plan/test_vendor.py", "tests/verify/test_loading.py"),
     "tests/test_ci.py::test_a_patch_that_is_not_applied",
@@ -126,6 +144,8 @@ _MORE = 4
 """How many times more a cache of syntax trees holds: tests ask again for what tests of another tree came between."""
 _bound = sys.maxsize
 _times = 0
+# Of what is imported, rewritten and collected almost nothing is garbage: it would be read again and again.
+gc.disable()
 
 
 @pytest.hookimpl(trylast=True)
@@ -135,6 +155,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(1 << 30)
+    gc.enable()
     _bound = _containers() + _ENOUGH
     for cache in memory._caches:
         cache._fewest *= _MORE

@@ -135,7 +135,7 @@ PATCHES = {
 
 def on(release: str, spans: Mapping[str, tuple[str, str]]) -> frozenset[str]:
     """Return a table's entry for a release."""
-    at = RELEASES.index(release)
+    index = RELEASES.index(release)
     return frozenset(
-        name for name, ends in spans.items() if RELEASES.index(ends[0]) <= at <= RELEASES.index(ends[1])
+        name for name, ends in spans.items() if RELEASES.index(ends[0]) <= index <= RELEASES.index(ends[1])
     )

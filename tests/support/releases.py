@@ -113,8 +113,8 @@ def wheel(version: str) -> Path:
     with FileLock(cache / f"sglang-{version}.lock"):
         if not any(cache.glob(name)):
             _download(version, cache)
-    (found,) = cache.glob(name)
-    return found
+    (path,) = cache.glob(name)
+    return path
 
 
 def _download(version: str, cache: Path) -> None:
@@ -191,7 +191,7 @@ class Releases:
     @functools.cache  # noqa: B019
     def applied(self, version: str, *patches: str) -> CheckoutTree:
         """Return a release to which the command applied patches and those that they require."""
-        named = hashlib.sha256(" ".join(patches).encode()).hexdigest()[:16]
+        named = hashlib.sha256(" ".join(sorted(patches)).encode()).hexdigest()[:16]
 
         def make(folder: Path) -> None:
             run("apply", self.copy(version, folder).root, *patches)
@@ -218,11 +218,12 @@ class Releases:
         """Return a release with all patches, in memory only."""
         return after(self.plan(version))
 
-    def copy(self, version: str, folder: Path) -> CheckoutTree:
-        """Return a release unpacked below ``folder`` for one test to change."""
+    def copy(self, version: str, folder: Path, *patches: str) -> CheckoutTree:
+        """Return a release unpacked below ``folder``, with ``patches`` as ``applied``, for one test to change."""
         folder.mkdir(parents=True, exist_ok=True)
+        tree = self.applied(version, *patches) if patches else self.tree(version)
         # A quarter of shutil.copytree's time, for thousands of files.
-        subprocess.run(["cp", "-a", f"{self.tree(version).root}/.", folder], check=True)
+        subprocess.run(["cp", "-a", f"{tree.root}/.", folder], check=True)
         return open_tree(folder)
 
 

@@ -16,13 +16,13 @@ from patchkit.transaction.write import check_targets, locked, write_targets
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from patchkit.transaction.write import Contents
+    from patchkit.transaction.write import Exchange
     from patchkit.tree.tree import CheckoutTree
 
 NOTE = "../../notes/patchkit.lock"
 
 
-def write(tree: CheckoutTree, contents: dict[str, Contents], emptied: tuple[str, ...] = ()) -> None:
+def write(tree: CheckoutTree, contents: dict[str, Exchange], emptied: tuple[str, ...] = ()) -> None:
     with locked(tree) as store:
         write_targets(tree, store, check_targets(tree, contents), emptied=emptied)
 
@@ -46,7 +46,7 @@ def test_it_is_made_changed_and_taken_away(fork: CheckoutTree) -> None:
 @pytest.mark.parametrize("torn", [False, True])
 def test_killed_at_any_call_both_are_old_or_both_are_new(fork: CheckoutTree, torn: bool) -> None:
     mirror = fork.read(MIRROR)
-    contents: dict[str, Contents] = {NOTE: (None, b"one"), MIRROR: (mirror, b"mine = 1\n")}
+    contents: dict[str, Exchange] = {NOTE: (None, b"one"), MIRROR: (mirror, b"mine = 1\n")}
     ended = set()
     for _ in killings(partial(write, fork, contents), fork.root, torn=torn):
         recover(fork)

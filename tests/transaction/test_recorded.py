@@ -451,7 +451,7 @@ def test_upstreams_own_edits_of_a_patch_in_part_stay_upstreams(
     before = contents(fork)
     api.apply(fork, patches, ("9",))
     tidy(fork)
-    (status,) = (each for each in api.status(fork, patches) if each.patch.id == "9")
+    (status,) = (status for status in api.status(fork, patches) if status.patch.id == "9")
     assert status.state.value == "applied"
     assert [edit.state.value for edit in status.edits] == ["upstream", "applied"]
     api.revert(fork, patches)
@@ -521,7 +521,7 @@ def test_older_form_without_a_record_is_a_conflict_that_names_the_way(
     with pytest.raises(ConflictError):
         api.apply(fork, new, ("9",))
     assert contents(fork) == mine
-    (status,) = (each for each in api.status(fork, new) if each.patch.id == "9")
+    (status,) = (status for status in api.status(fork, new) if status.patch.id == "9")
     assert "revert it with the version of patchkit that applied it, then apply again" in status.reason
 
 
@@ -548,7 +548,7 @@ def test_edited_insertion_is_not_made_a_second_time(
     if not is_recorded:
         shutil.rmtree(fork.root / LOCK)
     mine = contents(fork)
-    (status,) = (each for each in api.status(fork, patches) if each.patch.id == "9")
+    (status,) = (status for status in api.status(fork, patches) if status.patch.id == "9")
     assert status.state.value == ("edited" if is_recorded else "conflict")
     with pytest.raises(ConflictError):
         api.apply(fork, patches, ("9",), allow_dirty=True)
@@ -560,9 +560,51 @@ def test_one_patch_of_two_merged_branches_goes_where_another_is_not_loaded(
 ) -> None:
     before = contents(fork)
     merge_patched_branches(fork, patches)
+    other = (fork.root / LOCK / "pk-own.toml").read_bytes()
     few = PatchSet(tuple(patches.get(name) for name in ("7", "8")), "few")
     assert api.revert(fork, few, ("7",)).patches == ("7",)
-    assert "8" in recorded_in(fork)
-    assert "7" not in recorded_in(fork)
+    assert recorded_in(fork) == ["8", "pk-own"]
+    assert (fork.root / LOCK / "pk-own.toml").read_bytes() == other
+    tidy(fork)
+    assert states(fork, patches) == ["pending", "applied", "applied"]
     assert set(api.revert(fork, patches).patches) == {"8", "pk-own"}
     assert contents(fork) == before
+
+
+def test_patch_of_two_merged_branches_stays_if_one_that_is_not_loaded_requires_it(
+    fork: CheckoutTree, patch_folder: Path, patches: PatchSet
+) -> None:
+    add_patch(
+        patch_folder,
+        "9",
+        rewriting("stride", f"{CRLF}::Backend", "stride = 1", "stride = 4"),
+        requires='["7"]',
+    )
+    merge_patched_branches(fork, load())
+    api.apply(fork, load(), ("9",), allow_dirty=True)
+    merged = contents(fork)
+    with pytest.raises(ConflictError, match=r"9 cannot stay without 7"):
+        api.revert(fork, patches, ("7",))
+    assert contents(fork) == merged
+
+
+def test_loaded_patch_that_is_no_longer_in_merged_code_leaves_the_record(
+    fork: CheckoutTree, patches: PatchSet
+) -> None:
+    before = (fork.package / CRLF).read_bytes()
+    merge_patched_branches(fork, patches)
+    (fork.package / CRLF).write_bytes(before)
+    few = PatchSet(tuple(patches.get(name) for name in ("7", "8")), "few")
+    assert api.revert(fork, few, ("7",)).patches == ("7",)
+    assert recorded_in(fork) == ["pk-own"]
+
+
+def test_older_form_of_merged_branches_is_written_anew_in_a_file_that_one_of_them_wrote(
+    fork: CheckoutTree, patch_folder: Path, patches: PatchSet
+) -> None:
+    merge_patched_branches(fork, patches)
+    add_patch(patch_folder, "8", attribute(CRLF, "Backend", "own = 2"), upstream=f'"{PULL}/8"')
+    few = PatchSet(tuple(load().get(name) for name in ("7", "8")), "few")
+    assert api.apply(fork, few, ("8",)).files == (CRLF,)
+    assert b"own = 2" in (fork.package / CRLF).read_bytes()
+    assert recorded_in(fork) == [*OURS]

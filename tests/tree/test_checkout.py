@@ -59,3 +59,16 @@ def test_commits_that_touch_a_text_are_found_in_a_file_of_any_name(checkout: Che
     pairs = list(pairwise(commits))
     assert Checkout(checkout.package).touching("# mark", [name]) == {name: pairs}
     assert Checkout(checkout.package).touching("# mark", [name, "srt/other.py"])["srt/other.py"] == pairs
+
+
+def test_a_checkout_tracks_what_its_head_or_its_index_has(checkout: CheckoutTree) -> None:
+    def is_tracked(name: str) -> bool:
+        return Checkout.tracking(checkout.package, name) is not None
+
+    (checkout.package / "fresh.py").write_text("")
+    assert [is_tracked(name) for name in (MIRROR, "fresh.py")] == [True, False]
+    git(checkout.root, "add", "--all")
+    git(checkout.root, "rm", "-q", "--cached", f"*/{MIRROR}")
+    assert [is_tracked(name) for name in (MIRROR, "fresh.py")] == [True, True]
+    git(checkout.root, "update-ref", "-d", "HEAD")
+    assert [is_tracked(name) for name in (MIRROR, "fresh.py")] == [False, True]

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import pytest
 from markupsafe import escape
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
+from support.driven.trees import DEFAULT
 from support.releases import PATCHES, REFERENCE, Releases, answer, run
 
 import patchkit
@@ -58,9 +59,8 @@ HOOK = "update_verify_buffers_to_fill_after_draft"
 
 @pytest.fixture(scope="module")
 def patched_once(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> CheckoutTree:
-    """The reference release with every patch, in a site-packages folder that has the runtime as well."""
-    tree = releases.copy(REFERENCE, tmp_path_factory.mktemp("patched") / SITE)
-    run("apply", tree.root)
+    """The reference release with every default patch, in a site-packages folder that has the runtime as well."""
+    tree = releases.copy(REFERENCE, tmp_path_factory.mktemp("patched") / SITE, *DEFAULT)
     home = Path(patchkit.__file__).parent
     for part in ("__init__.py", "runtime", "backends"):
         source, target = home / part, tree.root / "patchkit" / part
