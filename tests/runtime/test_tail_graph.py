@@ -104,7 +104,6 @@ class Server:
             model_runner=self.draft_runner,
             capture_bs=SIZES,
             num_tokens_per_bs=WIDTH,
-            topk=1,
             require_gathered_buffer=False,
             require_mlp_sync=False,
             enable_torch_compile=False,
@@ -118,6 +117,7 @@ class Server:
         self.runner.buffers.hidden_states = states.clone()
         self.graphs: list[Graph] = []
         self.cuda_graph_runner_for_draft_extend = self.runner
+        self.topk = 1
         self.plan_stream = None
         self.speculative_num_draft_tokens = WIDTH
         self.fails_at = 0
@@ -141,7 +141,9 @@ class Server:
             batch = SimpleNamespace(
                 batch_size=size,
                 seq_lens=self.runner.buffers.seq_lens[:size],
-                **dict.fromkeys(["input_ids", "req_pool_indices", "out_cache_loc", "positions"]),
+                **dict.fromkeys(
+                    ["input_ids", "req_pool_indices", "out_cache_loc", "positions", "extend_seq_lens"]
+                ),
                 spec_info=SimpleNamespace(select_index=rows[:size] if narrow else None, hidden_states=None),
                 forward_mode=SimpleNamespace(is_draft_extend_v2=lambda: True),
             )
@@ -242,7 +244,7 @@ def test_without_any_change_a_tail_runs() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"runner__topk": 2},
+        {"topk": 2},
         {"target__num_tokens_per_bs": WIDTH + 1},
         {"target__buffers__seq_lens": torch.ones(4, dtype=torch.int64)},
         {"target__buffers__out_cache_loc": torch.zeros(12, dtype=torch.int32)},
