@@ -96,8 +96,9 @@ class _Tails:
         if target is not self.target or not result.can_run_cuda_graph or worker.plan_stream is not None:
             return None
         tail = self.by_size.get(target.bs)
-        replayed = target.bs if _backend_of(target) is None else target._replay_graph_key
-        if tail is None or _outputs_of(target).get(replayed) is not tail.verified:
+        key = target.bs if _backend_of(target) is None else target._replay_graph_key
+        replayed: Any = _outputs_of(target).get(key)
+        if tail is None or replayed is not tail.verified:
             return None
         lens, states = result.accept_lens, result.logits_output.hidden_states
         if (
@@ -123,8 +124,7 @@ def _target_of(worker: Any) -> Any:
 
 def _width(runner: Any) -> int:
     """Return the tokens of each request in a runner's graphs."""
-    width: int = getattr(runner, "captured_req_width", None) or getattr(runner, "num_tokens_per_bs", 0)
-    return width
+    return int(getattr(runner, "captured_req_width", None) or getattr(runner, "num_tokens_per_bs", 0))
 
 
 def _backend_of(runner: Any) -> Any:
@@ -293,13 +293,13 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
         "positions": own.positions[:count],
     }
     of_draft = {"hidden_states": None if states is None else states[:count], "select_index": rows}
-    translator = getattr(runner.model_runner, "kv_index_translator", None)
+    bind = getattr(getattr(runner.model_runner, "kv_index_translator", None), "bind_runner_slots", None)
 
     def tail() -> tuple[torch.Tensor, torch.Tensor | None]:
         torch.add(before, width, out=lens)
         with _having(batch, inputs), _having(batch.spec_info, of_draft):
-            if hasattr(translator, "bind_runner_slots"):
-                translator.bind_runner_slots(batch)
+            if bind is not None:
+                bind(batch)
             plan(batch)
             output = forward()
         likeliest = torch.argmax(accepted_logits(output.next_token_logits, rows), dim=-1, keepdim=True)

@@ -123,7 +123,7 @@ PATCHES = {
     "pk-linear-launches": ("0.5.11", "0.5.14"),
     "pk-small-launches": ("0.5.11", "0.5.21"),
     "pk-step-inputs": ("0.5.11", "0.5.21"),
-    "pk-tail-graph": ("0.5.11", "0.5.12.post1"),
+    "pk-tail-graph": ("0.5.11", "0.5.23"),
     "pk-triton-replay": ("0.5.11", "0.5.16"),
     "pk-trtllm-mha-opt-out": ("0.5.11", "0.5.13.post1"),
     "pk-verify-outputs": ("0.5.11", "0.5.21"),
