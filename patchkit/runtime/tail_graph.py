@@ -124,7 +124,8 @@ def _target_of(worker: Any) -> Any:
 
 def _width(runner: Any) -> int:
     """Return the tokens of each request in a runner's graphs."""
-    return int(getattr(runner, "captured_req_width", None) or getattr(runner, "num_tokens_per_bs", 0))
+    width: Any = getattr(runner, "captured_req_width", None) or getattr(runner, "num_tokens_per_bs", 0)
+    return int(width)
 
 
 def _backend_of(runner: Any) -> Any:
