@@ -1,12 +1,11 @@
-"""Compare sglang trees on one GPU: tokens, and the time, synchronisations and copies of a decode step.
+"""Compare the tokens of sglang trees on one GPU, where requests enter and end at chosen steps; `patchkit bench` times.
 
 usage: python scripts/bench_decode.py --tree unpatched=A --tree patched=REPOSITORY@REF [--tree ...] --out FOLDER
 
-Each tree has its own engine; all engines are up at the same time on the same GPU, and their runs alternate: A B A
-B. The first tree is the reference; for trees named FIELD/NAME, such as 0.5.14/patched, the first one of each field.
-FOLDER gets ``results.json`` and ``table.txt``, which are rewritten after every scenario, and each engine's log and
-traces. Exits 0 if every tree gives its reference's tokens in every scenario and every faulty copy differs in at
-least one.
+Each tree has its own engine; all engines are up at the same time on the same GPU. The first tree is the reference; for
+trees named FIELD/NAME, such as 0.5.14/patched, the first one of each field. FOLDER gets ``results.json`` and
+``table.txt``, which are rewritten after every scenario, and each engine's log. Exits 0 if every tree gives its
+reference's tokens in every scenario and every faulty copy differs in at least one.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import itertools
 import os
 import platform
 import shlex
-import signal
 import subprocess
 import sys
 from collections import deque
@@ -29,14 +27,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from decode_bench import models
 from decode_bench.engines import Engine, EngineError
-from decode_bench.figures import read_run
 from decode_bench.options import site_option, tree_option
-from decode_bench.results import WARM_UP, Measured, Result, passed, result, table, write
+from decode_bench.results import Measured, Result, passed, result, table, write
 from decode_bench.scenarios import Scenario, Server, scenarios
 from decode_bench.trees import Contender, contender, faulty_copy, located, read_faults
 from rich.console import Console
 
-from patchkit.bench.trace import annotated, profile, read_events
+from patchkit.bench.watchdog import Watchdog
 from patchkit.errors import PatchkitError
 
 if TYPE_CHECKING:
@@ -44,8 +41,8 @@ if TYPE_CHECKING:
 
 # As many as fit into an H200's memory at eight layers.
 ENGINES = 10
-# Runs of a scenario that is not timed: the second shows whether the first is reproducible.
-UNTIMED_RUNS = 2
+# Runs of a scenario in each engine: the second shows whether the first is reproducible.
+RUNS = 2
 
 
 @dataclass
@@ -56,11 +53,6 @@ class Group:
     layers: int
     server: Server
     scenarios: list[Scenario] = dataclasses.field(default_factory=list)
-
-    @property
-    def timed(self) -> bool:
-        """Whether the group must run alone."""
-        return any(scenario.timed for scenario in self.scenarios)
 
     @property
     def name(self) -> str:
@@ -74,7 +66,7 @@ def grouped(
     fields: Sequence[str] = ("",),
     wanted: Callable[[str, Scenario], bool] = lambda field, scenario: True,
 ) -> list[Group]:
-    """Return the scenarios by field, number of layers and server; groups with timed scenarios first.
+    """Return the scenarios by field, number of layers and server.
 
     ``wanted`` returns whether a field's trees run a scenario.
     """
@@ -87,7 +79,7 @@ def grouped(
             if group is None:
                 groups.append(group := Group(*key))
             group.scenarios.append(scenario)
-    return sorted(groups, key=lambda group: not group.timed)
+    return groups
 
 
 @dataclass
@@ -96,15 +88,11 @@ class Field:
 
     group: Group
     engines: dict[Contender, Engine]
-    step_events: dict[Contender, str] = dataclasses.field(default_factory=dict)
+    started: set[Contender] = dataclasses.field(default_factory=set)
     failures: dict[Contender, str] = dataclasses.field(default_factory=dict)
-    awaited: bool = False
 
     def await_start(self, report: Callable[[str], None], about: dict[str, Any]) -> None:
-        """Wait until every engine has started or failed; later calls do nothing."""
-        if self.awaited:
-            return
-        self.awaited = True
+        """Wait until every engine has started or failed."""
         for tree, engine in self.engines.items():
             try:
                 start = engine.await_start()
@@ -112,30 +100,21 @@ class Field:
                 self.failures[tree] = f"start: {failure}"
                 report(f"{self.group.name}: {tree.name} did not start: {failure}")
                 continue
-            self.step_events[tree] = start.step_event
+            self.started.add(tree)
             about["machine"] |= start.versions
-            about["seconds_to_start"][f"{self.group.name} {tree.name}"] = round(start.seconds, 1)
             report(f"{self.group.name}: {tree.name} up in {start.seconds:.1f} s")
 
-    def measure(self, scenario: Scenario, repeats: int, profiled: bool = True) -> list[Measured]:
-        """Run one scenario in every engine, alternating, and return each result."""
-        measured = {tree: Measured(tree, started=tree in self.step_events) for tree in self.engines}
+    def measure(self, scenario: Scenario) -> list[Measured]:
+        """Run one scenario in every engine, and return each result."""
+        measured = {tree: Measured(tree, started=tree in self.started) for tree in self.engines}
         marks = {tree: engine.log.stat().st_size for tree, engine in self.engines.items()}
-        for _ in range(WARM_UP + repeats if scenario.timed else UNTIMED_RUNS):
+        for _ in range(RUNS):
             for tree, engine in self.engines.items():
                 with self._failing(tree, scenario):
-                    reply = engine.run(scenario.requests, logprobs=scenario.logprobs, pause=scenario.pause)
-                    measured[tree].runs.append(read_run(reply))
+                    measured[tree].runs.append(
+                        engine.run(scenario.requests, logprobs=scenario.logprobs, pause=scenario.pause)
+                    )
         for tree, engine in self.engines.items():
-            if scenario.batch and profiled:
-                with self._failing(tree, scenario):
-                    folder = engine.log.with_name(f"trace-{scenario.batch}")
-                    engine.run(scenario.requests, profile=folder)
-                    traces = sorted(folder.glob("*.json.gz"))
-                    if not traces:
-                        raise EngineError(f"The engine wrote no trace to {folder}.")
-                    events = read_events(traces[-1])
-                    measured[tree].profile = profile(events, annotated(events, self.step_events[tree]))
             measured[tree].error = self.failures.get(tree)
             with engine.log.open(errors="replace") as log:
                 log.seek(marks[tree])
@@ -162,30 +141,27 @@ def compare(
     start: Callable[[Group], Field],
     *,
     trees: Callable[[Group], int],
-    repeats: int,
     engines: int = ENGINES,
-    profiled: bool = True,
     report: Callable[[str], None],
     about: dict[str, Any],
 ) -> Iterator[list[Result]]:
     """Yield each scenario's results, one per tree, once it has run in all of them.
 
-    While a scenario is timed, every other engine is idle. ``trees`` is the number of trees for which a group starts
-    an engine; at most ``engines`` are up at the same time, but always those of one group.
+    ``trees`` is the number of trees for which a group starts an engine; at most ``engines`` are up at the same time,
+    but always those of one group.
     """
     waiting, up = deque(groups), deque[Field]()
     try:
         while waiting or up:
-            while waiting and not any(each.group.timed and each.awaited for each in up):
+            while waiting:
                 if up and sum(len(each.engines) for each in up) + trees(waiting[0]) > engines:
                     break
                 up.append(start(waiting.popleft()))
             current = up[0]
-            for each in up if current.group.timed else [current]:
-                each.await_start(report, about)
+            current.await_start(report, about)
             for scenario in current.group.scenarios:
                 report(f"{current.group.name}: {scenario.label}")
-                measured = current.measure(scenario, repeats, profiled)
+                measured = current.measure(scenario)
                 yield [result(scenario, current.group.layers, one, measured[0]) for one in measured]
             up.popleft().stop()
     finally:
@@ -243,15 +219,8 @@ def known_scenario(
     "--gpus", type=click.IntRange(min=1), default=1, show_default=True, help="GPUs that an engine may take."
 )
 @click.option(
-    "--repeats", type=click.IntRange(min=1), default=6, show_default=True, help="Timed runs a tree."
-)
-@click.option(
     "--engines", type=click.IntRange(min=1), default=ENGINES, show_default=True,
     help="Engines up at the same time, at most.",
-)  # fmt: skip
-@click.option(
-    "--profile/--no-profile", "profiled", default=True, show_default=True,
-    help="Whether a timed scenario is profiled, too.",
 )  # fmt: skip
 @click.option("--start-limit", type=float, default=240, show_default=True, help="Seconds to start an engine.")
 @click.option("--run-limit", type=float, default=60, show_default=True, help="Seconds for any one run.")
@@ -266,15 +235,11 @@ def main(
     layers: tuple[int, ...],
     batches: tuple[int, ...],
     gpus: int,
-    repeats: int,
     engines: int,
-    profiled: bool,
     start_limit: float,
     run_limit: float,
 ) -> None:
-    """Compare sglang trees side by side: tokens, and what a decode step costs."""
-    # On SIGTERM, as from a time limit, the engines must end too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    """Compare the tokens of sglang trees side by side."""
     console = Console(stderr=True, width=240)
     out.mkdir(parents=True, exist_ok=True)
     trees = [contender(name, located(place, out / "trees" / name)) for name, place in places.items()]
@@ -303,7 +268,6 @@ def main(
             }
             for tree in trees
         ],
-        "seconds_to_start": {},
     }
     checkpoint = {}
     for count in layers if any(scenario.server.model is None for scenario in chosen) else ():
@@ -329,6 +293,7 @@ def main(
                     environment,
                     site=site,
                     folder=out / "engines" / group.name / tree.name,
+                    watchdog=watchdog,
                     start_limit=start_limit,
                     run_limit=run_limit,
                 )
@@ -337,19 +302,19 @@ def main(
         )
 
     results: list[Result] = []
-    for fresh in compare(
-        grouped(chosen, layers, fields, wanted),
-        start,
-        trees=lambda group: len(entered(group)),
-        repeats=repeats,
-        engines=engines,
-        profiled=profiled,
-        report=console.log,
-        about=about,
-    ):
-        results += fresh
-        write(out, about, results)
-        console.print(table(fresh))
+    # However this ends, as by a time limit, the engines must end too.
+    with Watchdog() as watchdog:
+        for fresh in compare(
+            grouped(chosen, layers, fields, wanted),
+            start,
+            trees=lambda group: len(entered(group)),
+            engines=engines,
+            report=console.log,
+            about=about,
+        ):
+            results += fresh
+            write(out, about, results)
+            console.print(table(fresh))
     Console(width=240).print(table(results))
     sys.exit(not passed(results))
 

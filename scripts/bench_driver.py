@@ -178,7 +178,7 @@ def picked_again(clone: Path, commit: str, source: str) -> Pick:
         sides = [blob(clone, f"{each}:{name}") for each in (f"{source}^", f"{commit}^", source)]
         if sides[0] == sides[1] or sides[1] == sides[2]:
             continue
-        base, ours, theirs = (each or b"" for each in sides)
+        base, ours, theirs = (side or b"" for side in sides)
         if None in sides or not name.endswith(".py"):
             others += None in sides or by_git(Stages(base, ours, theirs))[0]
         elif by_git(Stages(base, ours, theirs))[0]:
@@ -232,16 +232,16 @@ def is_reordered(result: bytes, people: bytes) -> bool:
 def resolved(marked: str, result: str) -> Iterator[str]:
     """Yield what stands in a result in place of each of git's conflicts, with a line above and below."""
     parts = re.split(r"^<{7} .*?^>{7} [^\n]*\n", marked, flags=re.DOTALL | re.MULTILINE)
-    at = 0
+    index = 0
     for before, after in itertools.pairwise(parts):
-        start = result.find(before, at) + len(before)
+        start = result.find(before, index) + len(before)
         end = result.find(after, start) if after.strip() else len(result)
-        if start < len(before) + at or end < 0:
+        if start < len(before) + index or end < 0:
             yield result
             return
         above = result[:start].rstrip("\n").rpartition("\n")[2]
         yield f"{above}\n{result[start:end]}{after.lstrip().partition(chr(10))[0]}"
-        at = start
+        index = start
 
 
 def measure(clone: Path, drawn: Drawn, judge: Path | None) -> Figures:

@@ -34,12 +34,10 @@ from metadata_bench.backends import (
     differences,
     fallback_differs,
 )
-from metadata_bench.measure import Activity, Ceilings, activity, device_time, ratio, take_turns
+from metadata_bench.measure import Activity, Ceilings, Spread, activity, device_time, ratio, take_turns
 from metadata_bench.stand_ins import import_tree
 from rich.console import Console
 from rich.table import Table
-
-from patchkit.bench.figures import Spread
 
 if TYPE_CHECKING:
     from metadata_bench.stand_ins import TreeModules

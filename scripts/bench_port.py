@@ -203,13 +203,15 @@ def scopes_of(text: bytes) -> Mapping[str, tuple[str, ...]]:
 
 def scopes(root: Item) -> dict[str, tuple[str, ...]]:
     """Return the lines of each definition of a file, without those of the definitions in it."""
-    found: dict[str, list[str]] = {"": [each.bare for each in root.parts if not each.is_definition]}
-    for each in root.definitions():
-        if each.is_function:
-            found.setdefault(each.site, []).append(each.bare)
+    found: dict[str, list[str]] = {
+        "": [part.own_dedented for part in root.children if not part.is_definition]
+    }
+    for definition in root.definitions():
+        if definition.is_function:
+            found.setdefault(definition.site, []).append(definition.own_dedented)
         else:
-            own = [part.bare for part in each.parts if not part.is_definition]
-            found.setdefault(each.site, []).extend((each.head, *own))
+            own = [part.own_dedented for part in definition.children if not part.is_definition]
+            found.setdefault(definition.site, []).extend((definition.head, *own))
     return {
         site: tuple(line.rstrip() for text in texts for line in text.splitlines())
         for site, texts in found.items()
@@ -306,9 +308,11 @@ def with_tools(
     folder: Path, changes: Sequence[FileChange], onto: Mapping[str, bytes]
 ) -> Iterator[tuple[str, dict[str, bytes | None], float]]:
     """Yield each text tool's result for the files of a change, and its CPU seconds."""
-    changed = [each for each in changes if each.after is not None]
-    base = {each.file: each.before for each in changed if each.before is not None}
-    bench = compare.Bench(folder, base, {each.file: each.after for each in changed if each.after is not None})
+    changed = [change for change in changes if change.after is not None]
+    base = {change.file: change.before for change in changed if change.before is not None}
+    bench = compare.Bench(
+        folder, base, {change.file: change.after for change in changed if change.after is not None}
+    )
     bench.check_out(compare.Case("", "", onto, {}, True, 0.0))
     (start,) = listed(folder, "rev-parse", "HEAD")
     for name, tool in compare.TOOLS.items():
@@ -326,21 +330,21 @@ def count(
     """Port a change to a tree with every tool, and count the results of its files."""
     started = time.process_time()
     onto = trees.onto
-    landing = land({each.file: (each.before, each.after) for each in changes}, trees)
+    landing = land({change.file: (change.before, change.after) for change in changes}, trees)
     seconds = time.process_time() - started
-    places = {each.file: each.onto for each in landing.files}
-    originals = {each.file: onto.read(places.get(each.file, each.file)) for each in changes}
+    places = {file.file: file.onto for file in landing.files}
+    originals = {change.file: onto.read(places.get(change.file, change.file)) for change in changes}
     known = {file: text for file, text in originals.items() if text is not None}
     folder = root / "bench"
     results_by_tool = {tool: (found, took) for tool, found, took in with_tools(folder, changes, known)}
     shutil.rmtree(folder)
     truths = results_by_tool["git apply"][0] if "git apply" in results_by_tool else {}
     ours: dict[str, bytes | None] = {}
-    for each in landing.files:
-        text = landing.contents.get(each.onto, onto.read(each.onto))
-        ours[each.file] = text if each.is_whole else None
+    for landed_file in landing.files:
+        text = landing.contents.get(landed_file.onto, onto.read(landed_file.onto))
+        ours[landed_file.file] = text if landed_file.is_whole else None
     results_by_tool[OURS] = (ours, seconds)
-    landed = {each.file: each for each in landing.files}
+    landed = {file.file: file for file in landing.files}
     for change in changes:
         if not change.file.endswith(".py") or change.after is None or change.file not in landed:
             continue
@@ -394,7 +398,7 @@ def of_main(
             changes = difference.of_commit(clone, commit).files
             yield (
                 commit,
-                [each for each in changes if f"{SERVER.removesuffix('srt')}{each.file}" in names],
+                [change for change in changes if f"{SERVER.removesuffix('srt')}{change.file}" in names],
             )
 
 
@@ -475,7 +479,7 @@ def evaluated(patch: Patch, changes: Sequence[FileChange], tree: Tree, wanted: T
     if plan.patches[0].state in {State.CONFLICT, State.NOT_APPLICABLE}:
         return "conflict"
     comment = re.compile(rb"^[ \t]*# patchkit a-draft: .*(?:\n|\Z)", re.MULTILINE)
-    made = {each.file: each.after and comment.sub(b"", each.after) for each in plan.changes}
+    made = {change.file: change.after and comment.sub(b"", change.after) for change in plan.changes}
     if wanted is not None:
         files = {*made, *(change.file for change in changes)}
         pairs = {file: (made[file] if file in made else tree.read(file), wanted.read(file)) for file in files}
@@ -485,9 +489,9 @@ def evaluated(patch: Patch, changes: Sequence[FileChange], tree: Tree, wanted: T
         )
         return "right" if same else "different"
     mine = [changed_lines(tree.read(file), text) for file, text in made.items()]
-    theirs = [changed_lines(each.before, each.after) for each in changes]
+    theirs = [changed_lines(change.before, change.after) for change in changes]
     same = all(
-        sum((each[side] for each in mine), Counter()) == sum((each[side] for each in theirs), Counter())
+        sum((text[side] for text in mine), Counter()) == sum((text[side] for text in theirs), Counter())
         for side in (0, 1)
     )
     return "right" if same else "different"
@@ -518,7 +522,7 @@ def backwards(clone: Path, number: int, distances: Sequence[int], seed: int) -> 
                 label = f"{commit[:12]} {distance} back"
                 count(figures[distance], label, inside, Trees(base, onto), Path(scratch))
             print(f"{taken} of {number} commits", file=sys.stderr)
-    by_distance = {str(distance): each.as_json() for distance, each in figures.items()}
+    by_distance = {str(distance): figures.as_json() for distance, figures in figures.items()}
     return {"commits": taken, "seed": seed, "distances": by_distance}
 
 
@@ -561,7 +565,7 @@ def picks_of(clone: Path, drawn: Drawn, taken: set[str]) -> Iterator[Moved]:
                 continue
             changes = tuple(difference.of_commit(clone, source).files)
             base, onto, people = (GitTree(repository, each) for each in (f"{source}^", f"{commit}^", commit))
-            names = [each.file for each in changes if each.file.endswith(".py")]
+            names = [change.file for change in changes if change.file.endswith(".py")]
             has_drifted = any(base.read(name) != onto.read(name) for name in names)
             is_made = any(people.read(name) != onto.read(name) for name in names)
             if len(names) in PICKED_FILES and has_drifted and is_made:
@@ -583,11 +587,11 @@ def series_of(clone: Path, steps: Sequence[Step], root: Path) -> Iterator[Moved]
         for name, text in texts_in(clone, step.last).items():
             before = OverlayTree(old, dict(made))
             given[name] = before, applied(before, [text])[0]
-            made |= {each.file: each.after for each in given[name][1]}
+            made |= {change.file: change.after for change in given[name][1]}
         there: dict[str, bytes | None] = {}
         for name, text in theirs.items():
             onto = OverlayTree(new, dict(there))
-            there |= {each.file: each.after for each in applied(onto, [text])[0]}
+            there |= {change.file: change.after for change in applied(onto, [text])[0]}
             base, changes = given.get(name, (old, ()))
             if changes:
                 yield Moved(f"{step.new} {name}", changes, Trees(base, onto), OverlayTree(new, dict(there)))
@@ -616,7 +620,7 @@ def beside_people(name: str, moved: Iterator[Moved], judge: Path | None) -> dict
         for change in moved:
             names.add(change.name)
             onto = change.trees.onto
-            sources = {each.file: (each.before, each.after) for each in change.changes}
+            sources = {change.file: (change.before, change.after) for change in change.changes}
             started = time.process_time()
             landing = land(sources, change.trees)
             findings = (
@@ -624,37 +628,37 @@ def beside_people(name: str, moved: Iterator[Moved], judge: Path | None) -> dict
                 *dependencies_of(onto, sources, landing),
             )
             seconds = time.process_time() - started
-            places = {each.file: each for each in landing.files if each.file in sources}
-            known = {file: onto.read(each.onto) for file, each in places.items()}
+            places = {file.file: file for file in landing.files if file.file in sources}
+            known = {file: onto.read(landed.onto) for file, landed in places.items()}
             made = dict(with_texts(Path(scratch, "bench"), change.changes, known))
             made[OURS] = {
-                file: landing.contents.get(each.onto, known[file]) if each.is_whole else None
-                for file, each in places.items()
+                file: landing.contents.get(landed.onto, known[file]) if landed.is_whole else None
+                for file, landed in places.items()
             }
-            for file, each in places.items():
+            for file, landed in places.items():
                 before, after = sources[file]
                 if not file.endswith(".py") or after is None:
                     continue
-                wanted, original = change.people.read(each.onto), known[file] or b""
+                wanted, original = change.people.read(landed.onto), known[file] or b""
                 outcome = ""
                 for tool, texts in made.items():
                     outcome = outcome_of(original, texts.get(file), wanted)
                     tools.setdefault(tool, Counter())[outcome] += 1
-                print(f"{outcome:10} {change.name} {each.onto} {seconds:.1f}", file=sys.stderr, flush=True)
+                print(f"{outcome:10} {change.name} {landed.onto} {seconds:.1f}", file=sys.stderr, flush=True)
                 if outcome not in {"different", "broken"}:
                     continue
-                said = [f"{one.rule} {one.message}" for one in findings if one.file == each.onto]
+                said = [f"{one.rule} {one.message}" for one in findings if one.file == landed.onto]
                 said += [
-                    f"{edit.site}: {edit.reason}" for edit in each.edits if edit.outcome is Outcome.CHANGED
+                    f"{edit.site}: {edit.reason}" for edit in landed.edits if edit.outcome is Outcome.CHANGED
                 ]
-                label = f"{change.name} {each.onto}"
+                label = f"{change.name} {landed.onto}"
                 different.append({"file": label, "said": bool(said)})
                 if judge is not None:
                     folder = judge / f"{name}-{label}".replace("/", "_").replace(" ", "-")
                     keep(
                         folder, Stages(before or b"", original, after), wanted or b"", made[OURS][file] or b""
                     )
-                    (folder / "said").write_text("\n".join((*said, *each.notes)))
+                    (folder / "said").write_text("\n".join((*said, *landed.notes)))
             memory.forget_if_large()
     return {"changes": len(names), "tools": tools, "different": different}
 
@@ -721,22 +725,22 @@ def humans(clone: Path) -> dict[str, object]:
             base, onto = open_tree(root / old), open_tree(root / new)
             changes, unfit = applied(base, texts)
             theirs, _ = applied(onto, newer)
-            wanted = {each.file: each.after for each in theirs}
+            wanted = {text.file: text.after for text in theirs}
             figures = Figures()
             port = count(figures, f"{old} to {new}", changes, Trees(base, onto), root)
             kept: dict[str, Counter[str]] = {}
             differing: list[str] = []
-            for each in port.landing.files:
-                change = next(one for one in changes if one.file == each.file)
-                original, truth = onto.read(each.onto), wanted.get(each.onto)
-                made = {tool: texts.get(each.file) or original for tool, texts in port.texts.items()}
+            for file in port.landing.files:
+                change = next(one for one in changes if one.file == file.file)
+                original, truth = onto.read(file.onto), wanted.get(file.onto)
+                made = {tool: texts.get(file.file) or original for tool, texts in port.texts.items()}
                 # For a file with conflicts, the result with --keep-going, which makes the other edits.
-                made[OURS] = port.landing.contents.get(each.onto, original)
+                made[OURS] = port.landing.contents.get(file.onto, original)
                 for tool, text in made.items():
                     for site, outcome in compared(change, original, text, truth):
                         kept.setdefault(tool, Counter())[outcome] += 1
                         if outcome == "different":
-                            differing.append(f"{tool}: {each.onto}: {site}")
+                            differing.append(f"{tool}: {file.onto}: {site}")
             edits = {tool: dict(outcomes) for tool, outcomes in kept.items()}
             step = {"from": old, "to": new, "unfit": unfit, "edits": edits, "differing": differing}
             steps.append({**step, **figures.as_json()})
@@ -752,11 +756,11 @@ def applied(tree: Tree, texts: Sequence[str]) -> tuple[tuple[FileChange, ...], i
         if not part.startswith("diff --git "):
             continue
         try:
-            found = difference.of_diffs(OverlayTree(tree, dict(contents)), (part,)).files
+            given_files = difference.of_diffs(OverlayTree(tree, dict(contents)), (part,)).files
         except PatchkitError:
             unfit += 1
             continue
-        contents |= {each.file: each.after for each in found}
+        contents |= {file.file: file.after for file in given_files}
     changed = ((file, tree.read(file), after) for file, after in contents.items())
     return tuple(FileChange(*each) for each in changed if each[1] != each[2]), unfit
 

@@ -242,7 +242,9 @@ def use(folders: list[str]) -> None:
 def table(outcomes: list[Outcome], controls: tuple[str, ...]) -> Table:
     """Return the outcomes, one line per tree, owner and number of requests."""
     made = Table("tree", "mask of", "requests", "largest graph", "cases", "overflows", "errors")
-    lines = dict.fromkeys((each.tree, each.case.owner, each.case.count, each.case.graph) for each in outcomes)
+    lines = dict.fromkeys(
+        (outcome.tree, outcome.case.owner, outcome.case.count, outcome.case.graph) for outcome in outcomes
+    )
     for tree, owner, count, graph in lines:
         of = [o for o in outcomes if (o.tree, o.case.owner, o.case.count) == (tree, owner, count)]
         made.add_row(

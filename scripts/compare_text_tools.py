@@ -120,7 +120,7 @@ def with_locals_renamed(code: bytes) -> bytes:
         nodes = [node for statement in function.body for node in ast.walk(statement)]
         if any(isinstance(node, inner) for node in nodes):
             continue
-        arguments = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+        arguments = {node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)}
         formatted = {
             name.id
             for node in nodes

@@ -208,15 +208,7 @@ def serve_real(gpu_name: str, folder: str, name: str) -> None:
         get_current_device=lambda: 0,
         get_active_torch_device=lambda: "cuda",
     )
-    run = subprocess.run
-
-    def programs(command: Any, *words: Any, **named: Any) -> Any:
-        line = command if isinstance(command, str) else " ".join(map(str, command))
-        if "memory.total" in line:
-            return subprocess.CompletedProcess(command, 0, f"{gpu.memory}\n", "")
-        return run(command, *words, **named)
-
-    subprocess.run = programs  # type: ignore[assignment]
+    fakes.have_programs(gpu, subprocess.run)
     os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -265,8 +257,8 @@ def _real(
     if hasattr(settings, "check_server_args"):
         settings.check_server_args()
     declared = (getattr(type(settings), where, ()) for where in ("__dataclass_fields__", "__annotations__"))
-    names = dict.fromkeys([*(each for names in declared for each in names), *vars(settings)])
-    found = {each: getattr(view, each, None) for each in names if not each.startswith("_")}
+    names = dict.fromkeys([*(name for names in declared for name in names), *vars(settings)])
+    found = {name: getattr(view, name, None) for name in names if not name.startswith("_")}
     return {
         each: getattr(value, "value", value) for each, value in found.items() if isinstance(value, _PLAIN)
     }

@@ -225,7 +225,7 @@ def _with_altered(rng: random.Random, folder: Path, name: str) -> bool:
         text = altered_text(path.read_bytes(), seed, msgspec.toml.decode)
     else:
         known = record.read(tree).files.items()
-        files = {file: (each.original, each.applied) for file, each in known}
+        files = {file: (applied_file.original, applied_file.applied) for file, applied_file in known}
         text = altered_json(encoded(Journal(files)), seed)
     if rng.random() < 0.3:
         mine = tree.package / MIRROR

@@ -14,10 +14,8 @@ import functools
 import io
 import itertools
 import json
-import math
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -28,7 +26,7 @@ from collections import Counter
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 import gpu_runs
@@ -38,14 +36,13 @@ from click_man.core import generate_man_page
 from cogapp import Cog
 
 from patchkit import __version__
-from patchkit.bench.command import LaunchCommand
+from patchkit.bench.recorded import Recorded, recorded
 from patchkit.cli import bench
 from patchkit.cli import main as main_command
 from patchkit.cli.schemas import ANSWERS
 from patchkit.cli.schemas import schema as schema_of
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.kinds import KINDS
-from patchkit.commands.bench import Benchmark
 from patchkit.errors import PatchkitError
 from patchkit.patchset import configuration, load, runs, schema
 from patchkit.patchset.select import GROUPS
@@ -79,15 +76,6 @@ RELEASE = "0.5.12.post1"
 UPSTREAM = "https://github.com/sgl-project/sglang"
 HOME = "/home/you"
 """Replaces the session's temporary folder in its output."""
-UPSTREAM_MEASURED = {
-    "26241": "mean time per output token 2.47 to 2.41 ms (-2.4 %), median 2.44 to 2.38 ms (-2.5 %), accept "
-    "length unchanged at 3.94: Kimi-K2.5-NVFP4, TP 4, 80K context, EAGLE3 with 3 steps",
-    "26397": "about 175 us per step, of four softmax kernels: the same model, TP 4, 80K context, batch 1",
-    "26424": "about 25 us of GPU time per draft: the same model and server",
-    "28782": "about 10 % of the median end-to-end latency, accept length unchanged: Llama-2-7B, EAGLE with a top-k "
-    "of 4, 8 requests per second",
-}
-"""Figures quoted from the descriptions of the pull requests; the others have none."""
 
 
 class Session:
@@ -170,44 +158,13 @@ def quoted(file: str, language: str) -> str:
     return f"```{language}\n{(REPOSITORY / file).read_text(encoding='utf-8').rstrip()}\n```"
 
 
-def patch_figures() -> str:
-    """Return what upstream and the runs here measured for one patch alone, of the patches that have a figure."""
-    names = [name_of(patch, part) for patch in load.patches() for part in patch.all_parts]
-    rows = [[name, UPSTREAM_MEASURED.get(name, ""), _measured_alone(name)] for name in names]
-    return _table(["patch", "upstream measured", "measured here"], [row for row in rows if any(row[1:])])
-
-
 BENCHMARKS = REPOSITORY / "docs" / "benchmarks"
-SPENT = ((32, 1), (32, 8), (8, 1), (8, 8))
-"""Layers and batch of the profiled steps that are shown in detail."""
-TREES = ("unpatched", "patched", "upstream")
-TIMELINE_BATCH = 8
-STEPS = ("decode", "decode-8")
-"""The runs with timed decode steps."""
 REPLAY = (8, 8192)
 """Batch and context of the metadata fills that are shown in detail."""
 
 
 def _results(name: str) -> dict[str, Any]:
     return dict(json.loads((BENCHMARKS / name / "results.json").read_text(encoding="utf-8")))
-
-
-def steps() -> list[dict[str, Any]]:
-    """Return the measured decode steps of all runs."""
-    return [result for name in STEPS if (BENCHMARKS / name).exists() for result in _results(name)["results"]]
-
-
-_Case = tuple[str, int, int]
-
-
-def _cases() -> dict[_Case, dict[str, dict[str, Any]]]:
-    """The timed trees of each decode measurement, by scenario, layers and batch."""
-    cases: dict[_Case, dict[str, dict[str, Any]]] = {}
-    for result in steps():
-        if result["step"] and result["profile"]:
-            case = (result["scenario"], result["layers"], result["batch"])
-            cases.setdefault(case, {})[result["tree"]] = result
-    return cases
 
 
 def _text_tools() -> dict[str, Any]:
@@ -219,7 +176,7 @@ def text_tools() -> str:
     """Return the results of ``scripts/compare_text_tools.py``, one row per tool."""
     results = _text_tools()
     columns = {"clean": "clean", "correct": "correct", "wrong": "wrong", "conflict": "left"}
-    rows = [[each["tool"], *(str(each[key]) for key in columns.values())] for each in results["tools"]]
+    rows = [[result["tool"], *(str(result[key]) for key in columns.values())] for result in results["tools"]]
     kinds = Counter(tree["kind"] for tree in results["trees"])
     trees = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
     return f"{results['files']} files in {len(results['trees'])} trees ({trees}):\n\n" + _table(
@@ -276,17 +233,18 @@ def ported_backwards() -> str:
     columns = backwards["distances"]
     tools = list(next(iter(columns.values()))["tools"])
     rows = [
-        [tool, *(_share(each["tools"][tool], each["files"]) for each in columns.values())] for tool in tools
+        [tool, *(_share(column["tools"][tool], column["files"]) for column in columns.values())]
+        for tool in tools
     ]
-    missing = [each.get("lacking", {}).get("a statement", 0) for each in columns.values()]
+    missing = [column.get("lacking", {}).get("a statement", 0) for column in columns.values()]
     ours = [
         f"{each['tools']['patchkit port']['landed'] / max(1, each['files'] + more):.0%}".replace("%", " %")
         for each, more in zip(columns.values(), missing, strict=True)
     ]
     rows.append(["patchkit port, a missing statement counted as a conflict", *ours])
-    rows.append(["files", *(str(each["files"]) for each in columns.values())])
+    rows.append(["files", *(str(column["files"]) for column in columns.values())])
     for lacking in ("the file", "a class or function", "a statement"):
-        counts = (each.get("lacking", {}).get(lacking, 0) for each in columns.values())
+        counts = (column.get("lacking", {}).get(lacking, 0) for column in columns.values())
         rows.append([f"not counted: the tree lacks {lacking}", *map(str, counts)])
     head = ["tool: clean files (wrong)", *(f"{distance} back" for distance in columns)]
     return f"{backwards['commits']} commits, seed {backwards['seed']}:\n\n" + _table(head, rows)
@@ -306,7 +264,7 @@ def ported_left() -> str:
     }
     columns = _ported()["backwards"]["distances"]
     rows = [
-        [reason, *(str(each["left"].get(kind, 0)) for each in columns.values())]
+        [reason, *(str(column["left"].get(kind, 0)) for column in columns.values())]
         for kind, reason in kinds.items()
     ]
     return _table(["reason of the conflict", *(f"{distance} back" for distance in columns)], rows)
@@ -459,275 +417,6 @@ _MERGED = {
 """The columns of the figures on merges, by the key of a figure."""
 
 
-def _spread(spread: gpu_runs.Spread) -> str:
-    if spread.lowest == spread.highest:
-        return f"{spread.median:.3f}"
-    return f"{spread.median:.3f} ({spread.lowest:.3f} to {spread.highest:.3f})"
-
-
-def _mark(spread: gpu_runs.Spread) -> str:
-    return "" if spread.steady else f" {UNSTEADY}"
-
-
-def _spread_of(measured: dict[str, float]) -> gpu_runs.Spread:
-    """Return a ratio of a result."""
-    return msgspec.convert({key: measured[key] for key in ("median", "lowest", "highest")}, gpu_runs.Spread)
-
-
-SERVERS_PATCHED = {
-    ("tensor-parallel-8", "tensor-parallel"): "patched",
-    ("others-8", "fa3-long-32k"): "patched",
-    ("long-32k-8", "long-32k"): "patched",
-    ("long-128k-8", "fa3-long-128k"): "patched",
-}
-"""For each timed scenario that is no row of `BACKENDS`, the run and the tree with the most patches."""
-SERVERS = {
-    "tensor-parallel": "Triton, two GPUs",
-    "long-32k": "Triton, contexts of 32k",
-    "fa3-long-32k": "FlashAttention-3, contexts of 32k",
-    "fa3-long-128k": "FlashAttention-3, contexts of 128k",
-}
-"""These scenarios in words."""
-
-
-def _servers() -> list[tuple[str, dict[str, Any]]]:
-    """Return each result in `servers`, with the run's name."""
-    runs = {
-        file.stem: json.loads(file.read_text(encoding="utf-8"))
-        for file in (BENCHMARKS / "servers").glob("*.json")
-    }
-    return [(name, result) for name, run in sorted(runs.items()) for result in run["results"]]
-
-
-def servers_gained() -> str:
-    """Return the ratio of each server, layers and batch, of the tree with the most patches."""
-    ratios = {
-        (SERVERS[result["scenario"]], result["layers"], result["batch"]): _spread_of(result["ratio"])
-        for run, result in _servers()
-        if result["tree"] == SERVERS_PATCHED.get((run, result["scenario"]))
-    }
-    rows = [
-        [server, str(layers), str(batch), f"{_spread(ratio)}{_mark(ratio)}"]
-        for (server, layers, batch), ratio in sorted(
-            ratios.items(), key=lambda row: (row[0][0], -row[0][1], row[0][2])
-        )
-    ]
-    return _table(["server", "layers", "batch", "patched over unpatched"], rows)
-
-
-class _Alone(NamedTuple):
-    """A scenario, and two runs and trees that differ only in a patch and those ``beside`` it."""
-
-    scenario: str
-    without: tuple[str, str]
-    with_it: tuple[str, str]
-    beside: tuple[str, ...] = ()
-
-
-def _together(
-    scenario: str, without: tuple[str, str], with_it: tuple[str, str], *ids: str
-) -> dict[str, _Alone]:
-    return {i: _Alone(scenario, without, with_it, tuple(other for other in ids if other != i)) for i in ids}
-
-
-CHAIN = ("26397", "26424", "pk-small-launches")
-ALONE: dict[str, _Alone] = {
-    "pk-triton-replay": _Alone("default-straight", ("triton-8", "patched"), ("triton-8", "replay")),
-    "28465": _Alone("default-straight", ("copies-8", "patched"), ("copies-8", "copies")),
-    **_together("default-straight", ("copies-8", "copies"), ("chain-8", "patched"), *CHAIN),
-    **_together(
-        "fa3-straight",
-        *(("chain-32", "patched"), ("views-32", "patched")),
-        *("pk-attention-views", "pk-fa3-verify-schedule"),
-    ),
-    **dict.fromkeys(
-        ("28782",),
-        _Alone(
-            "flashinfer-straight",
-            ("flashinfer-8", "unpatched"),
-            ("flashinfer-8", "patched"),
-            ("every other patch",),
-        ),
-    ),
-}
-
-
-def _measured_alone(patch: str) -> str:
-    """Return launches per step without and with a patch, or its step time, from runs that differ only in it."""
-    if patch not in ALONE:
-        return ""
-    scenario, *places, beside = ALONE[patch]
-    found = {
-        (run, result["tree"], result["batch"]): result
-        for run, result in _servers()
-        if result["scenario"] == scenario and result["step"]
-    }
-    without, with_it = ([found[run, tree, batch] for batch in (1, 8)] for run, tree in places)
-    counts = [f"{results[0]['profile']['launches']:.0f}" for results in (without, with_it)]
-    parts = [] if counts[0] == counts[1] else [f"launches per step {' to '.join(counts)}"]
-    if places[0][0] == places[1][0]:
-        ratios = [b["step"]["median"] / a["step"]["median"] for a, b in zip(without, with_it, strict=True)]
-        parts.append(f"step time ratio {ratios[0]:.3f} at batch 1, {ratios[1]:.3f} at 8")
-    elif not parts:
-        pairs = zip(without, with_it, strict=True)
-        ratios_of_both = [f"{a['ratio']['median']:.3f} to {b['ratio']['median']:.3f}" for a, b in pairs]
-        parts.append(f"ratio to unpatched {ratios_of_both[0]} at batch 1, {ratios_of_both[1]} at 8")
-    return "; ".join(parts) + (f", with {', '.join(beside)}" if beside else "")
-
-
-class _Backend(NamedTuple):
-    """A row of the README's table: a backend, the changes on it, and its timed runs."""
-
-    name: str
-    changes: str
-    place: gpu_runs.Place | None
-
-
-def _engine(family: str, backend: str, algorithm: str = "EAGLE3") -> gpu_runs.Place:
-    return gpu_runs.Place(RELEASE, family, algorithm, backend)
-
-
-BACKENDS = (
-    _Backend(
-        "FlashAttention-3",
-        "no CPU mirror, draft-extend in a CUDA graph, one schedule per verify",
-        _engine("Llama", "fa3"),
-    ),
-    _Backend(
-        "Triton",
-        "no CPU mirror, replays planned in one launch",
-        _engine("Llama", "triton"),
-    ),
-    _Backend(
-        "FlashInfer",
-        "draft-extend in a CUDA graph, planned from host lengths",
-        _engine("Llama", "flashinfer"),
-    ),
-    _Backend(
-        "Triton, DeepSeek MLA",
-        "no CPU mirror, replays planned in one launch",
-        _engine("DeepSeek MLA", "triton", "EAGLE"),
-    ),
-    _Backend(
-        "Triton, Qwen3-Next",
-        "no CPU mirror beside linear attention",
-        _engine("Qwen3-Next", "triton", "EAGLE"),
-    ),
-    _Backend(
-        "Triton for prefill, TRTLLM MHA for decode",
-        "little: without opt-in patches, TRTLLM MHA keeps the CPU mirror",
-        _engine("Llama", "triton+trtllm_mha"),
-    ),
-    _Backend(
-        "TRTLLM MLA, DeepSeek Sparse Attention",
-        "no CPU mirror, draft-extend in a CUDA graph",
-        None,
-    ),
-)
-
-
-def gains() -> list[tuple[_Backend, dict[int, gpu_runs.Spread], dict[int, gpu_runs.Spread]]]:
-    """Return each backend's ratios of the patched step to the unpatched one by batch, at 8 and at 32 layers."""
-    found = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
-
-    def ratios(backend: _Backend, layers: int) -> dict[int, gpu_runs.Spread]:
-        return gpu_runs.ratios(found[backend.place].values(), layers) if backend.place else {}
-
-    return [
-        (backend, ratios(backend, gpu_runs.LAYERS), ratios(backend, gpu_runs.LARGE)) for backend in BACKENDS
-    ]
-
-
-def _cards() -> str:
-    """Return the GPUs of the timed runs of these backends."""
-    found = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
-    outcomes = (each for row in BACKENDS if row.place for each in found[row.place].values())
-    return " or ".join(sorted({_card(each.gpu) for each in outcomes if each.ratio is not None}))
-
-
-UNSTEADY = "†"
-"""Marks a ratio whose pairs of runs differ by more than a quarter."""
-
-
-def gained() -> str:
-    """Return the table of ratios by backend, the spread of those that vary, and the ratios of later releases."""
-
-    def shown(ratios: dict[int, gpu_runs.Spread]) -> str:
-        timed = [ratios[batch] for batch in (1, 8)] if ratios else []
-        return " / ".join(f"{each.median:.2f}{'' if each.steady else UNSTEADY}" for each in timed)
-
-    found = gains()
-    rows = [
-        [backend.name, backend.changes, shown(small) or "not run on a GPU", shown(large)]
-        for backend, small, large in found
-    ]
-    table = _table(["attention backend", "what changes", "8 layers", "32 layers"], rows)
-    note = (
-        f"{UNSTEADY} Pairs of runs differ by more than a quarter; the plot shows the lowest and the highest."
-    )
-    return "\n\n".join([table, *([note] if UNSTEADY in table else []), _gained_later()])
-
-
-def _elsewhere() -> dict[str, dict[str, dict[int, gpu_runs.Spread]]]:
-    """Return the ratios of the other releases that were timed at batch 1 and 8, by backend."""
-    found = gpu_runs.latest(gpu_runs.outcomes(BENCHMARKS))
-    timed: dict[str, dict[str, dict[int, gpu_runs.Spread]]] = {}
-    for name, backend in (("Triton", "triton"), ("FlashAttention-3", "fa3")):
-        for release in gpu_runs.RELEASES:
-            ratios = gpu_runs.ratios(
-                found.get(_engine("Llama", backend)._replace(release=release), {}).values()
-            )
-            if release != RELEASE and {1, 8} <= ratios.keys():
-                timed.setdefault(name, {})[release] = ratios
-    return timed
-
-
-BACKEND_NAMES = {"fa3": "FlashAttention-3", "flashinfer": "FlashInfer", "triton": "Triton"}
-UPSTREAM_SINCE = "0.5.13"
-"""The first release that contains upstream's 26128."""
-
-
-def _gained_later() -> str:
-    """Return the lowest and the highest ratio of the releases that contain upstream's change, in one sentence."""
-    since = gpu_runs.order(UPSTREAM_SINCE)
-    parts = []
-    for name, releases in _elsewhere().items():
-        later = {release: ratios for release, ratios in releases.items() if gpu_runs.order(release) >= since}
-        steady = [ratios for ratios in later.values() if all(ratios[batch].steady for batch in (1, 8))]
-        spans = [ratios[batch].median for ratios in steady for batch in (1, 8)]
-        if steady:
-            parts.append(
-                f"on {name} their patched step takes {min(spans):.2f} to {max(spans):.2f} of the unpatched time, in "
-                f"{len(steady)} releases with steady runs"
-            )
-        elif later:
-            parts.append(f"on {name} the figures of {', '.join(later)} vary by more than a quarter")
-    return (
-        f"Releases from {UPSTREAM_SINCE} on contain upstream's own change: with 8 layers, {'; '.join(parts)}."
-    )
-
-
-def agreement() -> str:
-    """Return the difference between the patched tree and upstream's, in time and in host syncs per step."""
-    both = [
-        (trees["patched"], trees["upstream"])
-        for trees in _cases().values()
-        if {"patched", "upstream"} <= trees.keys()
-    ]
-    apart = max(abs(ours["step"]["median"] / theirs["step"]["median"] - 1) for ours, theirs in both)
-    left = {True: set[str](), False: set[str]()}
-    for ours, theirs in both:
-        for upstreams, result in ((False, ours), (True, theirs)):
-            sources = result["profile"]["synchronisation_sources"]
-            left[upstreams] |= {name for name, count in sources.items() if round(count)}
-    waits = ", ".join(f"`{name}`" for name in sorted(left[False])) or "none"
-    same = "; the same as upstream's tree" if left[False] == left[True] else ""
-    return (
-        f"The patched release and upstream's tree are at most {apart:.1%} apart. "
-        f"Host syncs in every step of the patched release: {waits}{same}."
-    )
-
-
 def controls() -> str:
     """Return what became of controls, copies of a patched tree with one fault, by fault."""
     ends: dict[str, Counter[str]] = {}
@@ -761,48 +450,6 @@ def masks_written() -> str:
         f"{failed[True]} failed; of {batches[False]} of the unpatched release {over[False]} wrote past it and "
         f"{failed[False]} failed."
     )
-
-
-def spent() -> str:
-    """Return how the time of a profiled step is spent, by layers, batch and tree."""
-    cases = _cases()
-    rows = []
-    for layers, batch in SPENT:
-        trees = cases.get(("straight", layers, batch), {})
-        for tree in TREES:
-            if tree in trees:
-                step = _spent(trees[tree])
-                times = [step.took, step.busy, step.idle, step.waiting]
-                rows.append([str(layers), str(batch), tree, *(f"{time:.3f}" for time in times)])
-                launches = trees[tree]["profile"].get("launches")
-                rows[-1] += ["" if one is None else f"{one:{form}}" for one, form in (
-                    (launches, ".0f"), (step.untraced, ".3f"),
-                )]  # fmt: skip
-    head = ["layers", "batch", "tree", "profiled step", "GPU busy", "GPU idle", "host waits", "launches"]
-    return _table([*head, "the same without the profiler"], rows)
-
-
-@dataclass(frozen=True)
-class Spent:
-    """Milliseconds of a profiled step."""
-
-    took: float
-    busy: float
-    waiting: float
-    # The same steps without the profiler, if the run has them.
-    untraced: float | None
-
-    @property
-    def idle(self) -> float:
-        """The time in which the GPU is not busy."""
-        return self.took - self.busy
-
-
-def _spent(result: dict[str, Any]) -> Spent:
-    profile, untraced = result["profile"], result.get("profiled_step")
-    waiting = sum(length for _, length in profile["timeline_waits"]) / 1000
-    took, busy = profile["milliseconds"], profile["busy_milliseconds"]
-    return Spent(took, busy, waiting, untraced["median"] if untraced else None)
 
 
 def _fills() -> list[dict[str, Any]]:
@@ -861,13 +508,17 @@ def kill_rates() -> str:
         (json.loads(path.read_text(encoding="utf-8")) for path in files), key=lambda run: run["date"]
     )
     notes = json.loads((folder / "tool" / "judged.json").read_text(encoding="utf-8"))
-    judged = {(each["file"], each["diff"]): each for each in notes if "judgement" in each}
+    judged = {(note["file"], note["diff"]): note for note in notes if "judgement" in note}
     rows = []
     for run in runs:
         survivors = [
             judged.get((each["file"], each["diff"])) for each in run["results"] if not each["killed"]
         ]
-        sound = [each for each in survivors if each is not None and each["judgement"] != "equivalent"]
+        sound = [
+            survivor
+            for survivor in survivors
+            if survivor is not None and survivor["judgement"] != "equivalent"
+        ]
         since = run["killed"] + sum(bool(each["killed_since"]) for each in sound)
         today = "" if None in survivors or not survivors else f"{since} of {run['killed'] + len(sound)}"
         sample = re.search(r"--(?:room|only) (\S+)", run["command"])
@@ -891,23 +542,9 @@ def pictures() -> dict[str, Plot]:
     batch, context = REPLAY
     return {
         "gains": Plot(
-            "Bars: time of a decode step of the patched release over the unpatched one, by attention backend and "
-            "batch, with whiskers to the lowest and the highest pair",
-            lambda: plots.gains(
-                [
-                    (backend.name, {gpu_runs.LAYERS: small, gpu_runs.LARGE: large})
-                    for backend, small, large in gains()
-                    if small or large
-                ]
-            ),
-        ),
-        "decode-steps": Plot(
-            "Bars: time per decode step of each tree as a ratio to unpatched, host syncs and copies to the host",
-            lambda: plots.decode_steps(steps()),
-        ),
-        "step-timelines": Plot(
-            "Timelines of one decode step, unpatched above patched: when the GPU runs and when the host waits",
-            lambda: plots.timelines(steps(), TIMELINE_BATCH, TREES[:2]),
+            "Bars: time of a decode step of the patched tree over the unpatched one by release, server and batch, with "
+            "whiskers for the 95 % interval, and how far apart the same tree twice was",
+            lambda: plots.gains(gain_rows()),
         ),
         "metadata-fills": Plot(
             f"Bars: microseconds per replay by mode and contender at batch {batch}, context {context}",
@@ -950,135 +587,156 @@ def stale_pictures(*, write: bool) -> list[str]:
     return stale
 
 
-def run_of(name: str) -> str:
-    """Return the machine and the date of a run."""
-    run = _results(name)
-    return f"{_on(run)}, {run['date'][:10]}"
-
-
-def _on(run: dict[str, Any]) -> str:
-    """Return the GPU of a run, and the versions of torch and Triton."""
-    machine = run["machine"]
-    versions = {**machine, **run.get("versions", {})}
-    return ", ".join(
-        [
-            machine["gpu"],
-            *(f"{key} {versions[key]}" for key in ("torch", "triton") if key in versions),
-        ]
-    )
-
-
-def _of_releases() -> list[tuple[str, dict[str, Any]]]:
-    """Return each run in `releases`, with its name."""
-    files = sorted((BENCHMARKS / "releases").glob("*.json"))
-    return [(file.stem, json.loads(file.read_text(encoding="utf-8"))) for file in files]
-
-
-def _default_trees(run: dict[str, Any]) -> set[str]:
-    """Return the trees of a run that have no patches, or those that apply makes by default."""
-    return {
-        tree["name"]
-        for tree in run["trees"]
-        if not tree.get("patches") or runs.is_default(tree["name"], tree["patches"], tree["opt_in"])
-    }
-
-
-def releases_rated() -> str:
-    """Return output tokens per second with the default patches, where requests arrive while others run."""
-    rows = []
-    for _, run in _of_releases():
-        versions = {tree["name"]: tree["version"] for tree in run["trees"]}
-        rated = {
-            (result["scenario"], result["tree"]): result
-            for result in run["results"]
-            if result.get("rate") and result["scenario"].endswith("arriving")
-            if not run.get("untimed") and result["tree"] in _default_trees(run)
-        }
-        for (scenario, tree), result in rated.items():
-            before = rated.get((scenario, tree.replace("patched", "unpatched")))
-            if before and result["rate_ratio"] and result is not before and "unpatched" not in tree:
-                ratio = _spread_of(result["rate_ratio"])
-                rows.append([
-                    *(versions[tree], f"{result['family']}, {result['backend']}", run["date"][:10]),
-                    *(f"{each['rate']['median']:,.0f}" for each in (before, result)),
-                    *(f"{_spread(ratio)}{_mark(ratio)}", "identical" if result["identical"] else "differ"),
-                ])  # fmt: skip
-    head = "release|server|date|unpatched|patched|ratio|tokens"
-    return _table(head.split("|"), sorted(rows, key=lambda row: gpu_runs.order(row[0])))
-
-
 def _card(gpu: str) -> str:
     """Return a GPU's name without its vendor and its memory."""
     return re.sub(r" \d+GB\b.*", "", gpu.removeprefix("NVIDIA "))
 
 
-def _benchmarks() -> list[tuple[str, Benchmark]]:
-    """Return the recorded answers of ``bench``, each with its model, by release and server."""
-    files = sorted((BENCHMARKS / "bench").glob("*.json"))
-    found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    return [(each["model"], msgspec.convert(each["answer"], Benchmark)) for each in found]
+BACKEND_NAMES = {
+    "fa3": "FlashAttention-3",
+    "flashinfer": "FlashInfer",
+    "triton": "Triton",
+    "trtllm_mha": "TRTLLM MHA",
+    "trtllm_mla": "TRTLLM MLA",
+}
+
+
+NO_BREAK = "&nbsp;"
+
+
+def _benchmarks() -> list[Recorded]:
+    """Return the recorded answers of ``bench``, by release and server, larger models first."""
+
+    def place(each: Recorded) -> tuple[Any, ...]:
+        reference, measured = (gpu_runs.order(tree.version or "") for tree in each.answer.trees)
+        return measured, reference, _server(each), -each.layers, len(each.answer.trees[1].patches), each.name
+
+    return sorted(recorded(BENCHMARKS / "bench"), key=place)
+
+
+def _server(found: Recorded) -> str:
+    """Return a server in words: its backend, and its model, top-k and prompts if they are not the usual ones."""
+    backends = " and ".join(BACKEND_NAMES.get(name, name) for name in found.backend.split("+"))
+    model = "" if found.model == "Llama" else found.model
+    drafts = {1: "", None: "no drafts"}.get(found.top_k, f"top-k {found.top_k}")
+    prompts = "" if "--skip-tokenizer-init" in found.answer.command else "text"
+    return ", ".join(filter(None, (backends, model, drafts, prompts)))
+
+
+def _compared_releases(found: Recorded) -> str:
+    reference, measured = (tree.version or "unknown" for tree in found.answer.trees)
+    return measured if reference == measured else f"{measured} over {reference}"
+
+
+def _default() -> set[str]:
+    return {patch.id for patch in load.patches() if patch.default}
+
+
+def _given(found: Recorded) -> str:
+    """Return the patches of the second tree in words, and of the first if it has any."""
+
+    def named(patches: Sequence[str]) -> str:
+        opted = [patch for patch in patches if patch not in default]
+        usual = f"{len(patches) - len(opted)} default"
+        return _listed([usual, *opted]) if len(opted) < 3 else f"{usual} and {len(opted)} opt-in"
+
+    default = _default()
+    first, second = (tree.patches for tree in found.answer.trees)
+    if found.answer.is_same_tree:
+        return "the same tree twice"
+    return f"{named(second)}, over {named(first)}" if first else named(second)
+
+
+def _machines(found: Sequence[Recorded]) -> dict[str, list[Recorded]]:
+    """Return answers by the GPUs that they were measured on, in words."""
+    machines: dict[str, list[Recorded]] = {}
+    for each in found:
+        (name, count), *_ = Counter(map(_card, each.answer.gpus)).items()
+        machines.setdefault(f"one {name}" if count == 1 else f"{count} {name}s", []).append(each)
+    return machines
+
+
+def _same_tree(found: Sequence[Recorded]) -> str:
+    """Return in a clause what the same tree twice came out at."""
+    apart = [batch.ratio for each in found if each.answer.is_same_tree for batch in each.answer.batches]
+    return f"the same tree twice came out at {_span(apart)}" if apart else "no tree ran beside itself"
 
 
 def benched() -> str:
-    """Return a row for each recorded answer of ``bench`` and batch; pairs of figures are unpatched and patched."""
-    default = {patch.id for patch in load.patches() if patch.default}
-    rows = []
-    for model, found in _benchmarks():
-        launched = LaunchCommand(tuple(shlex.split(found.command)), {})
-        of_draft = launched.value("--speculative-eagle-topk")
-        server = f"{model}, {launched.value('--attention-backend')}, top-k {of_draft}"
-        patches = found.trees[1].patches
-        opted = [patch for patch in patches if patch not in default]
-        named = _listed(["default", *opted]) if len(opted) < 3 else f"default and {len(opted)} opt-in"
-        given = named if patches else "none: the same tree twice"
-        for batch in found.batches:
-            low, high = batch.interval or (math.nan, math.nan)
-            busy = " / ".join(f"{cost.gpu_busy:.0%}" for cost in batch.costs if cost) or "-"
-            rows.append([
-                *(found.trees[0].version or "", server, given, str(batch.batch)),
-                *(" / ".join(f"{each:.2f}" for each in batch.step_ms), f"{batch.ratio:.3f} ({low:.3f} to {high:.3f})"),
-                *(str(batch.pairs), busy, batch.tokens),
+    """Return a table for each kind of machine with a row for each recorded answer, and a line in it for each batch."""
+
+    def row(found: Recorded) -> list[str]:
+        lines = []
+        for batch in found.answer.batches:
+            at = "({:.3f} to {:.3f})".format(*batch.interval) if batch.interval else ""
+            busy = " / ".join(f"{cost.gpu_busy:.0%}" for cost in batch.costs if cost) or NEVER
+            gain = found.gain(batch).removesuffix(" time for each step").partition(":")[0]
+            lines.append([
+                *(f"{batch.batch}: {batch.ratio:.3f} {at}".strip(), gain),
+                *(" / ".join(f"{each:.2f}" for each in batch.step_ms), busy, str(batch.pairs), batch.tokens),
             ])  # fmt: skip
-    head = "release|server|patches|batch|ms a step|ratio (95 % interval)|pairs|GPU busy|tokens"
-    return _table(head.split("|"), sorted(rows, key=lambda row: (gpu_runs.order(row[0]), row[1:])))
+        server = (_compared_releases(found), _server(found), str(found.layers), _given(found))
+        # Lines of a row stay beside each other if none is broken.
+        figures = ("<br>".join(line).replace(" ", NO_BREAK) for line in zip(*lines, strict=True))
+        return [*server, *figures]
+
+    head = "release|server|layers|patches|batch: ratio (95 % interval)|gain|ms a step|GPU busy|pairs|tokens"
+    return "\n\n".join(
+        f"On {machine}; {_same_tree(found)}:\n\n{_table(head.split('|'), [row(each) for each in found])}"
+        for machine, found in _machines(_benchmarks()).items()
+    )
+
+
+def gain_rows() -> list[plots.GainRow]:
+    """Return the ratios of all recorded answers as rows of a plot, by machine and release."""
+    default = _default()
+    rows = []
+    for machine, answers in _machines(_benchmarks()).items():
+        for found in answers:
+            label = f"{_server(found)}, {found.layers} layers"
+            opted = len(set(found.answer.trees[1].patches) - default)
+            label += (
+                ", the same tree twice" if found.answer.is_same_tree else f", {opted} opt-in" if opted else ""
+            )
+            ratios = {batch.batch: (batch.ratio, batch.interval) for batch in found.answer.batches}
+            heading = f"{_compared_releases(found)}, {machine.removeprefix('one ')}"
+            rows.append(plots.GainRow(heading, label, ratios, found.spread))
+    return rows
 
 
 def bench_said(name: str) -> str:
     """Return a recorded answer of ``bench`` as it is printed, in a code block."""
-    file = BENCHMARKS / "bench" / f"{name}.json"
-    found = msgspec.convert(json.loads(file.read_text(encoding="utf-8"))["answer"], Benchmark)
+    (found,) = (each.answer for each in _benchmarks() if each.name == name)
     with redirect_stdout(io.StringIO()) as printed:
         bench.say(found, 256)
     return f"```\n{printed.getvalue().rstrip()}\n```"
 
 
 def gained_in_brief() -> str:
-    """Return what servers gained by `bench` with the default patches, and an earlier span with 32 layers."""
-    default = {patch.id for patch in load.patches() if patch.default}
-    gained: dict[tuple[str, str], list[float]] = {}
-    apart = []
-    for _, found in _benchmarks():
-        launched = LaunchCommand(tuple(shlex.split(found.command)), {})
-        patches, ratios = found.trees[1].patches, [batch.ratio for batch in found.batches]
-        if not patches:
-            apart += ratios
-        elif default.issuperset(patches) and launched.number(1, "--speculative-eagle-topk") == 1:
-            backend = BACKEND_NAMES[launched.value("--attention-backend") or ""]
-            gained.setdefault((found.trees[0].version or "", backend), []).extend(ratios)
-    parts = [
-        f"{_span(ratios)} on {backend} ({release})"
-        for (release, backend), ratios in sorted(gained.items(), key=lambda row: gpu_runs.order(row[0][0]))
-    ]
-    large = [
-        ratios[batch].median
-        for _, _, ratios in gains()
-        for batch in (1, 8)
-        if batch in ratios and ratios[batch].steady
-    ]
-    return (
-        f"A decode step's time, patched over unpatched, is {_listed(parts)}: an 8-layer Llama with synthetic weights "
-        f"on one H200, at batch 1 and 8. The machine was noisy: an unpatched server beside itself came out at "
-        f"{_span(apart)}. Deeper models gain less: {_span(large)} with 32 layers in earlier runs."
+    """Return what servers gained with the default patches by size and release, and what the same tree came out at."""
+    default = _default()
+    parts = []
+    for machine, answers in _machines(_benchmarks()).items():
+        spans: dict[tuple[int, str], list[float]] = {}
+        servers = [found for found in answers if found.is_of(default)]
+        undecided = 0
+        for found in sorted(servers, key=lambda each: -each.layers):
+            decided = [batch.ratio for batch in found.answer.batches if "time" in found.gain(batch).split()]
+            undecided += not decided
+            if decided:
+                spans.setdefault((found.layers, _compared_releases(found)), []).extend(decided)
+        told = [
+            f"{_listed([f'{_span(ratios)} on {release}' for (_, release), ratios in same])} with {layers} layers"
+            for layers, same in itertools.groupby(spans.items(), key=lambda row: row[0][0])
+        ]
+        others = f" Of the unpatched time, the others' step takes {'; '.join(told)}." if told else ""
+        if servers:
+            parts.append(
+                f"On {machine}, {undecided} of {len(servers)} servers show no difference.{others} There "
+                f"{_same_tree(answers)}."
+            )
+    return " ".join(
+        ["`patchkit bench` timed servers with default patches alone and synthetic weights.", *parts]
     )
 
 
@@ -1110,7 +768,7 @@ def ported_in_brief() -> str:
 
 
 NEVER = "-"
-"""In a table: no steady time, or never run."""
+"""In a table: not measured, or never run."""
 
 
 def ran_by_release() -> str:
@@ -1167,7 +825,7 @@ _Found = dict[gpu_runs.Scenario, gpu_runs.Outcome]
 def _ran_on(release: str, places: dict[gpu_runs.Place, _Found]) -> str:
     """Return the section of one release: its table, and every outcome that differs from the unpatched tree's."""
     table = _table(
-        ["model family, speculation", "backend", "outcome", "step time ratio, batch 1 / 8", "latest result"],
+        ["model family, speculation", "backend", "outcome", "latest result"],
         [
             [f"{place.family}, {place.algorithm}", place.backend, *_came_out(found)]
             for place, found in sorted(places.items())
@@ -1187,8 +845,8 @@ def _not_identical(place: gpu_runs.Place, found: _Found) -> list[str]:
     return [f"- {place.family}, {place.algorithm}, {place.backend}:", *items] if items else []
 
 
-def _came_out(found: _Found) -> tuple[str, str, str]:
-    """Return the cells of a row: identical tokens in how many scenarios, ratios, and the latest date with its GPU."""
+def _came_out(found: _Found) -> tuple[str, str]:
+    """Return the cells of a row: identical tokens in how many scenarios, and the latest date with its GPU."""
     names = {scenario.name for scenario in found}
     otherwise = {
         outcome.scenario.name: outcome.end for outcome in found.values() if outcome.end != gpu_runs.IDENTICAL
@@ -1199,10 +857,8 @@ def _came_out(found: _Found) -> tuple[str, str, str]:
         tokens = "tokens identical" + (
             f" in {len(names - otherwise.keys())} of {len(names)}" if otherwise else ""
         )
-    ratios = gpu_runs.steady_ratios(found.values())
-    timed = " / ".join(f"{ratios[batch].median:.3f}" if batch in ratios else NEVER for batch in (1, 8))
     last = max(found.values(), key=lambda outcome: outcome.date)
-    return tokens, timed if ratios else NEVER, f"{last.date[:10]}, {_card(last.gpu)}"
+    return tokens, f"{last.date[:10]}, {_card(last.gpu)}"
 
 
 def ran_by_patch() -> str:
@@ -1312,12 +968,10 @@ TESTED = """\
 # What ran on a GPU
 
 `scripts/bench_decode.py` compared an engine of the patched release with one of the unpatched release, request
-by request. A row has the number of scenarios with identical tokens, the time of a decode step over the
-unpatched release's at batch 1 / 8 (`-` if it was not timed or pairs of runs differ by more than a quarter),
-and the date and the GPU of the latest result. The scenarios of a row whose tokens are not identical are
-listed below its table. *With opt-in patches* means these in addition to the default ones. What is not listed
-never ran; `patchkit status` shows a patch that has nothing to do on a release as `upstream` or
-`not-applicable`."""
+by request. A row has the number of scenarios with identical tokens, and the date and the GPU of the latest
+result. The scenarios of a row whose tokens are not identical are listed below its table. *With opt-in
+patches* means these in addition to the default ones. What is not listed never ran; `patchkit status` shows a
+patch that has nothing to do on a release as `upstream` or `not-applicable`."""
 BY_PATCH = """\
 ## Patch by patch
 

@@ -72,27 +72,6 @@ class Scenario(NamedTuple):
         return self.name if self.batch is None else f"{self.name} {self.batch}"
 
 
-LAYERS, LARGE = 8, 32
-"""The sizes of the models that were timed; ratios are of the first unless they say so."""
-# Scenarios whose ratio is not that of a usual step on one GPU.
-_OTHER_STEPS = ("penalties-straight", "sampled-straight", "tensor-parallel", "deepseek-mla-dp-no-overlap")
-# The highest pair's ratio over the lowest pair's, at most, of a steady run.
-_MAX_SPREAD = 1.25
-
-
-class Spread(msgspec.Struct, frozen=True):
-    """The median, the lowest and the highest ratio of pairs of runs."""
-
-    median: float
-    lowest: float
-    highest: float
-
-    @property
-    def steady(self) -> bool:
-        """Whether the pairs are at most a quarter apart."""
-        return self.highest <= _MAX_SPREAD * self.lowest
-
-
 @dataclass(frozen=True)
 class Outcome:
     """The outcome of one tree with patches in one scenario."""
@@ -104,15 +83,9 @@ class Outcome:
     end: str
     # The difference or the error, as in the results.
     detail: str
-    ratio: Spread | None
     reached: tuple[str, ...]
     # Whether the unpatched release failed and this tree did not.
     alone: bool
-
-    @property
-    def rank(self) -> tuple[bool, str]:
-        """The order of ratios for one place and size: a steady batch first, then the latest."""
-        return self.scenario.name.endswith("straight"), self.date
 
 
 class _Tree(msgspec.Struct):
@@ -152,7 +125,6 @@ class _Result(msgspec.Struct):
     error: str | None
     identical: bool | None
     reproducible: bool | None = None
-    ratio: Spread | None = None
     difference: _Difference | None = None
     family: str = "Llama"
     backend: str = ""
@@ -180,8 +152,6 @@ class _File(msgspec.Struct):
     machine: _Machine
     trees: list[_Tree]
     results: list[_Result]
-    # Why the times do not count, if they do not.
-    untimed: str | None = None
 
 
 def outcomes(folder: Path) -> list[Outcome]:
@@ -235,8 +205,6 @@ def _counts(tree: _Tree, reference: _Tree) -> bool:
 
 def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | None) -> Outcome:
     end, detail = _ending(result, reference)
-    # Tokens count all the same.
-    ratio = result.ratio if file.untimed is None else None
     place = result.place(tree.version or "")
     if not is_default(tree.name, tree.patches, tree.opt_in or ()):
         # A run with opt-in patches does not count for a tree with only the default patches.
@@ -248,7 +216,6 @@ def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | Non
         gpu=file.machine.gpu,
         end=end,
         detail=detail,
-        ratio=ratio,
         reached=tuple(_former().get(name, name) for name in result.reached or ()),
         alone=result.error is None and reference is not None and reference.error is not None,
     )
@@ -282,29 +249,8 @@ def latest(found: Iterable[Outcome]) -> dict[Place, dict[Scenario, Outcome]]:
     """Return the latest outcome of every scenario, by place."""
     places: dict[Place, dict[Scenario, Outcome]] = {}
     for outcome in found:
-        scenarios = places.setdefault(outcome.place, {})
-        earlier = scenarios.get(outcome.scenario)
-        # A run without a time does not replace a timed one with the same tokens.
-        if not earlier or earlier.ratio is None or outcome.ratio is not None or outcome.end != earlier.end:
-            scenarios[outcome.scenario] = outcome
+        places.setdefault(outcome.place, {})[outcome.scenario] = outcome
     return places
-
-
-def ratios(found: Iterable[Outcome], layers: int = LAYERS) -> dict[int, Spread]:
-    """Return the ratio of the step's time to the unpatched release's by batch, from one place's outcomes."""
-    timed: dict[int, Spread] = {}
-    for outcome in sorted(found, key=lambda each: each.rank):
-        batch = outcome.scenario.batch
-        counts = outcome.scenario.layers == layers and outcome.scenario.name not in _OTHER_STEPS
-        if counts and batch is not None and outcome.ratio is not None and outcome.end == IDENTICAL:
-            timed[batch] = outcome.ratio
-    return {batch: timed[batch] for batch in sorted(timed)}
-
-
-def steady_ratios(found: Iterable[Outcome]) -> dict[int, Spread]:
-    """Return the ratios at batch 1 and 8, empty if pairs of runs differ by more than a quarter at either of them."""
-    timed = {batch: spread for batch, spread in ratios(found).items() if batch in (1, 8)}
-    return timed if all(spread.steady for spread in timed.values()) else {}
 
 
 def known(found: Sequence[Outcome], patches: Sequence[str]) -> KnownRuns:
@@ -322,7 +268,6 @@ def known(found: Sequence[Outcome], patches: Sequence[str]) -> KnownRuns:
         runs=tuple(
             Run(
                 *(*place, together[-1].gpu, date[:10], _TOKENS[end]),
-                {str(batch): round(spread.median, 3) for batch, spread in ratios(together).items()},
                 named,
             )
             for (place, end, date), together in sorted(runs.items(), key=_by_release)

@@ -175,15 +175,15 @@ def measure(given: argparse.Namespace, folder: Path) -> None:
     (folder / "answer.json").write_bytes(done.stdout)
     changes = tree["changes"]
     written = sorted(map(str, moved.iterdir())) if moved.is_dir() else []
-    landed = [each for each in changes if not each["skipped"]]
+    landed = [change for change in changes if not change["skipped"]]
     clean = [each for each in landed if not each["findings"] and not each["left"] and not _unsure(each)]
     print(f"patchkit port: {len(landed)} moved, {len(clean)} of them without a note; {len(written)} written")
     print(f"git am applies {am(home, given.onto, written)} of these to {given.onto}")
     print(f"git am: {plain} of {len(files)}; git am -3: {threeway}")
-    for each in changes:
-        if each["skipped"]:
-            needs = f"; needs {', '.join(each['needs'])}" if each["needs"] else ""
-            print(f"skipped: {each['title']}{needs}")
+    for change in changes:
+        if change["skipped"]:
+            needs = f"; needs {', '.join(change['needs'])}" if change["needs"] else ""
+            print(f"skipped: {change['title']}{needs}")
     print(f"exit {done.returncode}; peak CPU of all children {used.ru_utime + used.ru_stime:.0f} s")
 
 

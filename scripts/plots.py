@@ -9,26 +9,24 @@ from __future__ import annotations
 import io
 import math
 import statistics
-from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import (
     FixedLocator,
     FormatStrFormatter,
     FuncFormatter,
     LogLocator,
-    MaxNLocator,
     NullLocator,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpu_runs import Spread
     from matplotlib.axes import Axes
 
     Result = Mapping[str, Any]
@@ -43,7 +41,7 @@ COLOURS = {
 }
 _SPARE = ("#009e73", "#cc79a7", "#56b4e9")
 _MARKERS = "osD^vP"
-_INK, _FAINT, _WAIT = "#24292f", "#e8eaed", "#e69f00"
+_INK, _FAINT = "#24292f", "#e8eaed"
 # Inches; at 100 pixels per inch about the width of a page on GitHub, 800 pixels.
 _WIDTH = 8.0
 STYLE = {
@@ -126,137 +124,47 @@ def _headline(axes: Axes, y: float, text: str) -> None:
     )  # fmt: skip
 
 
-@matplotlib.rc_context(STYLE)
-def gains(rows: Sequence[tuple[str, Mapping[int, Mapping[int, Spread]]]]) -> Figure:
-    """Return the ratios of a step's time to the unpatched one's: a panel per number of layers, a bar per batch size."""
-    figure = Figure((_WIDTH, 1.1 + 0.42 * len(rows)), layout="constrained")
-    layers = sorted({size for _, sizes in rows for size, ratios in sizes.items() if ratios}, reverse=True)
-    panels = figure.subplots(1, len(layers), sharey=True, sharex=True, squeeze=False)[0]
-    figure.suptitle(
-        "Time of a patched decode step, unpatched = 1", x=0.01, ha="left", size=10.0, weight="bold"
-    )
-    for axes, size in zip(panels, layers, strict=True):
-        timed = [(y, sizes[size]) for y, (_, sizes) in enumerate(rows) if sizes.get(size)]
-        for place, batch in enumerate((1, 8)):
-            spots = [(y + 0.36 * (place - 0.5), ratios[batch]) for y, ratios in timed if batch in ratios]
-            medians = [spread.median for _, spread in spots]
-            whiskers = [
-                [spread.median - spread.lowest for _, spread in spots],
-                [spread.highest - spread.median for _, spread in spots],
-            ]
-            axes.barh(
-                *([y for y, _ in spots], medians, 0.34),
-                color=COLOURS["patched"] if place else _SPARE[2],
-                label=f"batch {batch}",
-                xerr=whiskers,
-                ecolor=_INK,
-                capsize=2.0,
-            )
-            for y, spread in spots:
-                axes.text(
-                    *(0.03, y, f"{spread.median:.2f}"),
-                    color="white" if place else _INK,
-                    va="center",
-                    size=8.0,
-                )
-        for y, (_, sizes) in enumerate(rows):
-            if not sizes.get(size):
-                axes.text(0.03, y, "not timed", va="center", size=8.0)
-        axes.axvline(1.0, color=_colour("unpatched"))
-        axes.set_title(f"{size} layers")
-        axes.tick_params(axis="y", length=0)
-    panels[0].set_yticks(range(len(rows)), [name for name, _ in rows])
-    panels[0].set_ylim(len(rows) - 0.45, -0.55)
-    panels[0].set_xlim(0)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="upper right", ncols=2, frameon=False)
-    return figure
+class GainRow(NamedTuple):
+    """A server: the ratio and its 95 % interval by batch, and how many times its own time the same tree took."""
+
+    group: str
+    label: str
+    ratios: Mapping[int, tuple[float, tuple[float, float] | None]]
+    spread: float
 
 
 @matplotlib.rc_context(STYLE)
-def decode_steps(results: Sequence[Result]) -> Figure:
-    """Return the time of a decode step as a ratio to the first tree's, and its host syncs and copies."""
-    timed = [result for result in results if result["ratio"] and not result.get("control")]
-    rows = _rows(timed, ("scenario", "layers", "batch"))
-    figure = Figure((_WIDTH, 0.6 + 0.165 * (rows[-1].y + 1)), layout="constrained")
-    ratios, waits, copies = figure.subplots(1, 3, sharey=True, width_ratios=(6, 2, 2))
-    lowest = min(row.result["ratio"]["lowest"] for row in rows)
-    highest = max(row.result["ratio"]["highest"] for row in rows)
-    low, high = math.floor(lowest * 50 - 0.2) / 50, math.ceil(highest * 50) / 50
-    ratios.set_xlim(low, high + (high - low) * 0.36)
-    ratios.set_xticks([t for t in MaxNLocator(5).tick_values(low, high) if low <= t <= high + 1e-9])
-    ratios.axvline(1.0, color=_INK, linewidth=0.8, zorder=3)
-    _name_rows(ratios, rows, "tree")
+def gains(servers: Sequence[GainRow]) -> Figure:
+    """Return the ratio of a step's time to the unpatched one's of each server, a bar for each batch size."""
+    rows = _rows([row._asdict() for row in servers], ("group",))
+    figure = Figure((_WIDTH, 1.0 + 0.27 * (rows[-1].y + 1)), layout="constrained")
+    axes = figure.subplots()
+    figure.suptitle("Time of a decode step, unpatched = 1", x=0.01, ha="left", size=10.0, weight="bold")
+    _name_rows(axes, rows, "label")
+    batches = sorted({batch for row in servers for batch in row.ratios})
+    thick = 0.84 / len(batches)
+    colours = dict(zip(batches, (_SPARE[2], COLOURS["patched"], *_SPARE[:2]), strict=False))
     seen: set[tuple[Any, ...]] = set()
     for row in rows:
-        result, spread = row.result, row.result["ratio"]
-        reference = row.group not in seen
-        whiskers = {} if reference else {"xerr": _whiskers(spread), "ecolor": _INK, "capsize": 2.0}
-        _bar(
-            ratios, row, result["tree"], spread["median"], left=1.0, error_kw={"elinewidth": 0.9}, **whiskers
-        )
-        shown = f"{result['step']['median']:.2f} ms" + ("" if reference else f",  {spread['median']:.3f}")
-        ratios.text(high + (high - low) * 0.02, row.y, shown, va="center", size=8)
-        profile = result["profile"]
-        for axes, key in ((waits, "synchronisations"), (copies, "copies_to_host")):
-            if profile:
-                _bar(axes, row, result["tree"], profile[key])
-                axes.text(profile[key], row.y, f" {profile[key]:.1f}".removesuffix(".0"), va="center", size=8)
-        if reference:
+        if row.group not in seen:
             seen.add(row.group)
-            scenario, layers, batch = row.group
-            if scenario == "straight":
-                _headline(ratios, row.y, f"{layers} layers, batch {batch}")
-            else:
-                _headline(ratios, row.y, f"{scenario}, {layers} layers, batch {batch}")
-    ratios.set_xlabel("time per decode step, ratio to unpatched (bars start at 1)")
-    for axes, label in ((waits, "host syncs per step"), (copies, "copies to host\nper step")):
-        axes.set_xlabel(label)
-        axes.set_xlim(0, axes.get_xlim()[1] * 1.15)
-        axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_position(("data", 0))
-    for axes in (ratios, waits, copies):
-        axes.grid(axis="x")
-    return figure
-
-
-@matplotlib.rc_context(STYLE)
-def timelines(results: Sequence[Result], batch: int, trees: Sequence[str]) -> Figure:
-    """Return one decode step of the straight scenario by number of layers, the trees one above the other."""
-    by_layers: dict[int, dict[str, Result]] = defaultdict(dict)
-    for result in results:
-        wanted = (result["scenario"], result["batch"]) == ("straight", batch) and result["tree"] in trees
-        if wanted and result["profile"]:
-            by_layers[result["layers"]][result["tree"]] = result["profile"]
-    whole = {layers: profiles for layers, profiles in by_layers.items() if len(profiles) == len(trees)}
-    figure = Figure((_WIDTH, 0.3 + 2.35 * len(whole)), layout="constrained")
-    panels = figure.subplots(len(whole), 1, squeeze=False)[:, 0]
-    for axes, (layers, profiles) in zip(panels, whole.items(), strict=True):
-        ticks: dict[float, str] = {}
-        for place, tree in enumerate(trees):
-            profile, top = profiles[tree], 3.2 * place
-            spans = {"GPU": profile["timeline_gpu"], "host": profile["timeline_waits"]}
-            took = profile["milliseconds"]
-            for lane, colour, y in (("GPU", _colour("patched"), top + 1.0), ("host", _WAIT, top + 2.0)):
-                ticks[y] = "GPU runs" if lane == "GPU" else "host waits"
-                axes.broken_barh([(0, took)], (y - 0.4, 0.8), facecolor=_FAINT)
-                axes.broken_barh(
-                    [(start / 1000, length / 1000) for start, length in spans[lane]], (y - 0.4, 0.8),
-                    facecolor=colour, linewidth=0, gid=f"{layers}-{tree}-{lane}",
-                )  # fmt: skip
-            axes.plot([took, took], [top + 0.5, top + 2.5], color=_INK, linewidth=1.2)
-            running, waiting = (sum(length for _, length in each) / 1000 for each in spans.values())
-            axes.text(
-                0, top, f"{tree}: {took:.3f} ms, the GPU idle for {max(took - running, 0):.3f} ms, "
-                f"the host waiting for {waiting:.3f} ms", va="center",
+            _headline(axes, row.y, *row.group)
+        spread = row.result["spread"]
+        axes.barh(row.y, spread - 1 / spread, 0.96, left=1 / spread, color=_FAINT, zorder=0)
+        for place, (batch, (ratio, interval)) in enumerate(sorted(row.result["ratios"].items())):
+            y = row.y + thick * (place - (len(row.result["ratios"]) - 1) / 2)
+            whiskers = [[ratio - interval[0]], [interval[1] - ratio]] if interval else None
+            axes.barh(
+                *(y, ratio, 0.94 * thick), color=colours[batch], xerr=whiskers, ecolor=_INK, capsize=1.5,
+                error_kw={"elinewidth": 0.8},
             )  # fmt: skip
-        axes.set_yticks(list(ticks), list(ticks.values()))
-        axes.tick_params(axis="y", length=0)
-        axes.set_ylim(3.2 * len(trees) - 0.5, -0.6)
-        axes.spines["left"].set_visible(False)
-        axes.set_xlim(0)
-        axes.set_title(f"{layers} layers, batch {batch}", weight="bold")
-        axes.set_xlabel("milliseconds after the host began to launch the step")
+            axes.text(0.01, y, f"{ratio:.2f}", va="center", size=7.0, color=_INK if place == 0 else "white")
+    axes.axvline(1.0, color=_INK, linewidth=0.8)
+    axes.set_xlim(0)
+    axes.grid(axis="x")
+    keys: list[Any] = [Patch(color=colours[batch], label=f"batch {batch}") for batch in batches]
+    keys += [Patch(color=_FAINT, label="the same tree twice, on this machine")]
+    figure.legend(handles=keys, loc="upper right", ncols=len(keys), frameon=False, fontsize=8.0)
     return figure
 
 
@@ -397,7 +305,7 @@ def text_tools(results: Sequence[Result], files: int) -> Figure:
     for key, label, colour in shares:
         counts = [result[key] for result in results]
         axes.barh(places, counts, 0.7, left=start, color=colour, label=label)
-        start = [at + count for at, count in zip(start, counts, strict=True)]
+        start = [index + count for index, count in zip(start, counts, strict=True)]
     for place, result in zip(places, results, strict=True):
         axes.annotate(str(result["correct"]), (4, place), va="center", color="white")
     axes.set_yticks(places, [result["tool"] for result in results])
@@ -418,17 +326,20 @@ def ported(distances: Mapping[str, Result]) -> Figure:
     tools = list(next(iter(distances.values()))["tools"])
     spare = (*_SPARE, COLOURS["upstream"], COLOURS["upstream-own"])
     colours = {
-        tool: COLOURS["patchkit"] if tool.startswith("patchkit") else spare[at % len(spare)]
-        for at, tool in enumerate(tools)
+        tool: COLOURS["patchkit"] if tool.startswith("patchkit") else spare[index % len(spare)]
+        for index, tool in enumerate(tools)
     }
     for axes, key, title in (
         (clean, "landed", "clean, % of files"),
         (wrong, "wrong", "clean but wrong, % of files"),
     ):
-        for at, (tool, marker) in enumerate(zip(tools, _MARKERS, strict=False)):
-            shares = [100 * each["tools"][tool][key] / max(1, each["files"]) for each in distances.values()]
+        for index, (tool, marker) in enumerate(zip(tools, _MARKERS, strict=False)):
+            shares = [
+                100 * distance["tools"][tool][key] / max(1, distance["files"])
+                for distance in distances.values()
+            ]
             # Beside each other: some tools have the same shares.
-            places = [place + 0.05 * (at - (len(tools) - 1) / 2) for place in range(len(shares))]
+            places = [place + 0.05 * (index - (len(tools) - 1) / 2) for place in range(len(shares))]
             axes.plot(
                 places, shares, color=colours[tool], marker=marker, markersize=4, label=tool, clip_on=False
             )

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from matplotlib import font_manager
 from matplotlib.container import BarContainer
+from support.answers import record
 from support.sweeps import swept
 
 from patchkit.cli import main
@@ -34,10 +35,9 @@ sys.path.append(str(REPOSITORY / "scripts"))
 
 import generate_docs  # noqa: E402
 import plots  # noqa: E402
-from gpu_runs import Spread  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from matplotlib.figure import Figure
 
@@ -225,59 +225,6 @@ def change(folder: Path, name: str, edit: Callable[[list[dict[str, Any]]], objec
     file.write_text(json.dumps(run), encoding="utf-8")
 
 
-def only(folder: Path, steps: Sequence[dict[str, Any]]) -> None:
-    """Let ``steps`` be all that was measured of decode steps."""
-    first, *others = generate_docs.STEPS
-    change(folder, first, lambda results: results.__setitem__(slice(None), steps))
-    for name in others:
-        shutil.rmtree(folder / name)
-
-
-TIMES = {"took": 5.0, "busy": 4.0, "waits": 0.5}
-
-
-def a_step(tree: str, ratio: float, untraced: float | None = None, **times: float) -> dict[str, Any]:
-    """Return a result at 32 layers and batch 1, with the times of a profiled step in milliseconds."""
-    times = TIMES | times
-    spread = {"lowest": ratio, "median": ratio, "highest": ratio}
-    profile = {
-        "milliseconds": times["took"],
-        "busy_milliseconds": times["busy"],
-        "timeline_waits": [[1.0, 400 * times["waits"]], [2000.0, 600 * times["waits"]]],
-        "synchronisation_sources": {"cudaEventSynchronize in no operator": 1.0},
-    }
-    return {
-        "scenario": "straight", "layers": 32, "batch": 1, "tree": tree, "step": spread, "ratio": spread,
-        "profile": profile, **({"profiled_step": {"median": untraced}} if untraced else {}),
-    }  # fmt: skip
-
-
-def test_where_a_steps_time_goes_adds_up(benchmarks: Path) -> None:
-    steps = [a_step("unpatched", 1.0, 4.2, waits=0.25), a_step("upstream", 0.9, busy=4.75)]
-    steps[0]["profile"]["launches"] = 40.0
-    only(benchmarks, steps)
-    rows = [[cell.strip() for cell in row.split("|")[3:-1]] for row in generate_docs.spent().splitlines()[2:]]
-    assert rows == [
-        ["unpatched", "5.000", "4.000", "1.000", "0.250", "40", "4.200"],
-        ["upstream", "5.000", "4.750", "0.250", "0.500", "", ""],
-    ]
-
-
-@pytest.mark.parametrize(
-    ("waits", "sentence"), [("cudaEventSynchronize in x", "the same as upstream's tree"), ("y", "`y`")]
-)
-def test_how_far_the_patched_tree_is_from_upstreams_is_told(
-    benchmarks: Path, waits: str, sentence: str
-) -> None:
-    ours, theirs = a_step("patched", 1.0), a_step("upstream", 0.8)
-    theirs["profile"]["synchronisation_sources"] = {"cudaEventSynchronize in x": 1.0, "rare": 0.1}
-    ours["profile"]["synchronisation_sources"] = {waits: 1.0}
-    only(benchmarks, [ours, theirs])
-    assert "at most 25.0% apart" in generate_docs.agreement()
-    assert sentence in generate_docs.agreement()
-    assert ("the same as" in generate_docs.agreement()) == (waits != "y")
-
-
 REPORTED = {
     "26738": (
         "triton_backend.py:542",
@@ -324,15 +271,14 @@ def test_the_pages_are_short_enough_to_be_read() -> None:
 
 
 def test_what_became_of_a_control_is_counted_over_all_runs(benchmarks: Path) -> None:
-    def one_ends(results: list[dict[str, Any]]) -> None:
-        control = next(result for result in results if result["control"])
-        results[:] = [control | {"identical": end} for end in (True, False, None, None)]
-
-    for file in benchmarks.rglob("*.json"):
-        if file.parent.name not in {"scenarios", "decode", "decode-8"}:
-            file.unlink()
-    change(benchmarks, "scenarios", one_ends)
-    name = results_of("scenarios")[0]["tree"]
+    runs = {file: json.loads(file.read_text()) for file in (benchmarks / "releases").iterdir()}
+    file, run = next(pair for pair in runs.items() if any(tree.get("control") for tree in pair[1]["trees"]))
+    control = next(result for result in run["results"] if result["control"])
+    for other in runs.keys() - {file}:
+        other.unlink()
+    results = [control | {"identical": end} for end in (True, False, None, None)]
+    file.write_text(json.dumps(run | {"results": results}))
+    name = control["tree"].rpartition("/")[2]
     assert generate_docs.controls().splitlines()[2:] == [f"| `{name}` | 1 | 2 | 1 |"]
 
 
@@ -393,66 +339,58 @@ def test_letters_are_those_that_matplotlib_brings_along() -> None:
     assert used.name == "DejaVuSans.ttf"
 
 
-def test_bars_of_a_decode_step_are_the_measured_ones() -> None:
-    results = [result for result in generate_docs.steps() if result["ratio"]]
-    figure = plots.decode_steps(results)
-    ratios = [bar.patches[0] for bar in bars(figure)]
-    assert [bar.get_x() + bar.get_width() for bar in ratios] == pytest.approx(
-        [result["ratio"]["median"] for result in results]
-    )
-    assert {bar.get_x() for bar in ratios} == {1.0}
-    for place, key in ((1, "synchronisations"), (2, "copies_to_host")):
-        counted = [bar.patches[0] for bar in bars(figure, place)]
-        assert [bar.get_width() for bar in counted] == [result["profile"][key] for result in results]
-        assert {bar.get_x() for bar in counted} == {0.0}
-    reaches = [
-        bar.errorbar.lines[2][0].get_segments()[0][:, 0].tolist() for bar in bars(figure) if bar.errorbar
+def test_bars_of_gains_are_ratios_with_whiskers_of_the_interval() -> None:
+    rows = [
+        plots.GainRow("1.0", "Triton", {1: (0.8, (0.7, 1.2)), 8: (0.6, (0.5, 0.9))}, 1.25),
+        plots.GainRow("1.0", "the same tree twice", {1: (1.1, None)}, 1.25),
     ]
-    spreads = [result["ratio"] for result in results if result["tree"] != results[0]["tree"]]
-    assert reaches == [pytest.approx([spread["lowest"], spread["highest"]]) for spread in spreads]
-
-
-def test_bars_of_gains_are_medians_with_whiskers_to_the_lowest_and_highest_pair() -> None:
-    spread = {1: Spread(0.8, 0.7, 1.2), 8: Spread(0.6, 0.5, 0.9)}
-    drawn = bars(plots.gains([("Triton", {8: spread})]))
-    assert [bar.patches[0].get_width() for bar in drawn] == [0.8, 0.6]
+    band, *drawn = bars(plots.gains(rows))
+    assert (band.patches[0].get_x(), band.patches[0].get_width()) == pytest.approx((0.8, 0.45))
+    widths = [bar.patches[0].get_width() for bar in drawn]
+    assert widths == pytest.approx([0.8, 0.6, 0.45, 1.1])
     reaches = [bar.errorbar.lines[2][0].get_segments()[0][:, 0].tolist() for bar in drawn if bar.errorbar]
     assert reaches == [pytest.approx([0.7, 1.2]), pytest.approx([0.5, 0.9])]
 
 
-def profiled() -> list[dict[str, Any]]:
-    """Return what a plot of timelines shows."""
+@pytest.fixture
+def answers(benchmarks: Path) -> Path:
+    """The folder of recorded answers, without any."""
+    for file in (benchmarks / "bench").iterdir():
+        file.unlink()
+    return benchmarks / "bench"
+
+
+def cells(table: str) -> list[list[str]]:
     return [
-        result
-        for result in generate_docs.steps()
-        if result["scenario"] == "straight"
-        and result["batch"] == generate_docs.TIMELINE_BATCH
-        and result["tree"] in TIMELINES
+        [cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines() if row.startswith("| 0")
     ]
 
 
-TIMELINES = ("unpatched", "patched")
+def test_a_ratio_no_further_from_1_than_the_same_trees_on_such_a_gpu_is_no_gain(answers: Path) -> None:
+    record(answers, "llama-8-triton-same-0.5.12.post1", 1.1)
+    record(answers, "llama-8-triton-0.5.12.post1", 0.92, "26128")
+    record(answers, "llama-32-triton-0.5.12.post1", 0.8, "26128")
+    record(answers, "llama-8-fa3-0.5.12.post1", 0.92, "26128", gpu="NVIDIA H100 80GB HBM3")
+    hopper, later = generate_docs.benched().split("\n\nOn ")
+    assert hopper.startswith("On one H100; no tree ran beside itself:")
+    assert [row[1:4] + row[5:6] for row in cells(hopper)] == [
+        ["FlashAttention-3", "8", "1 default", "8.0%&nbsp;less"]
+    ]
+    assert later.startswith("one H200; the same tree twice came out at 1.10:")
+    assert [row[2:4] + row[5:6] for row in cells(later)] == [
+        ["32", "1 default", "20.0%&nbsp;less"],
+        ["8", "the same tree twice", "none"],
+        ["8", "1 default", "none"],
+    ]
+    assert "On one H200, 1 of 2 servers show no difference" in generate_docs.gained_in_brief()
 
 
-def test_a_timeline_has_the_spans_of_the_profile() -> None:
-    results = profiled()
-    drawn = named(plots.timelines(results, generate_docs.TIMELINE_BATCH, TIMELINES))
-    assert len(drawn) == 2 * len(results) > 0
-    for result in results:
-        for lane, key in (("GPU", "timeline_gpu"), ("host", "timeline_waits")):
-            paths = drawn[f"{result['layers']}-{result['tree']}-{lane}"].get_paths()
-            spans = [(path.vertices[:, 0].min() * 1000, path.vertices[:, 0].max() * 1000) for path in paths]
-            assert spans == [
-                pytest.approx((start, start + length)) for start, length in result["profile"][key]
-            ]
-
-
-def test_layers_of_which_one_tree_has_no_profile_have_no_timeline() -> None:
-    whole, *others = results = profiled()
-    missing = next(result for result in others if result["layers"] != whole["layers"])
-    missing["profile"] = None
-    drawn = named(plots.timelines(results, generate_docs.TIMELINE_BATCH, TIMELINES))
-    assert {int(name.split("-")[0]) for name in drawn} == {whole["layers"]}
+def test_a_patched_release_over_a_later_one_is_no_gain_of_that_release(answers: Path) -> None:
+    record(answers, "mla-8-triton-over-0.5.23", 0.9, "26128", over="0.5.23")
+    assert [row[:2] for row in cells(generate_docs.benched())] == [
+        ["0.5.12.post1 over 0.5.23", "Triton, DeepSeek MLA"]
+    ]
+    assert "servers show" not in generate_docs.gained_in_brief()
 
 
 def test_bars_of_a_fill_are_the_measured_ones() -> None:
@@ -498,15 +436,11 @@ def test_no_line_of_a_tool_hides_that_of_a_tool_with_the_same_shares() -> None:
 
 
 def test_another_measurement_is_another_plot(benchmarks: Path) -> None:
-    def raise_the_median(results: list[dict[str, Any]]) -> None:
-        results[1]["ratio"]["median"] = results[1]["ratio"]["highest"]
-
-    change(benchmarks, "decode", raise_the_median)
-    assert generate_docs.stale_pictures(write=False) == ["decode-steps.svg"]
-    change(benchmarks, "decode", lambda results: results[0]["profile"]["timeline_waits"].append([0.0, 90.0]))
+    assert generate_docs.stale_pictures(write=False) == []
+    record(benchmarks / "bench", "llama-8-triton-0.5.14", 0.5, "26128", release="0.5.14")
     change(benchmarks, "metadata", lambda results: [result["ratio"].update(median=3.0) for result in results])
     (benchmarks / "left-over.svg").write_text("")
-    stale = ["decode-steps.svg", "left-over.svg", "metadata-ratios.svg"]
+    stale = ["gains.svg", "left-over.svg", "metadata-ratios.svg"]
     assert generate_docs.stale_pictures(write=True) == stale
     assert generate_docs.stale_pictures(write=False) == []
     assert not (benchmarks / "left-over.svg").exists()

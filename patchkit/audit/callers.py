@@ -26,7 +26,7 @@ class Callers:
 
     def of(self, function: Function) -> list[tuple[Function, bool]]:
         """Return the functions that may call ``function``, each with False if only the name suggests it."""
-        found = []
+        callers = []
         for receiver, caller in self._calls.get(function.name, ()):
             if caller is function or ((receiver == "") != (function.owner is None) and receiver != "."):
                 continue
@@ -36,8 +36,8 @@ class Callers:
                 and not self._own_call(caller.owner, function)
             ):
                 continue
-            found.append((caller, receiver != "."))
-        return found
+            callers.append((caller, receiver != "."))
+        return callers
 
     def _own_call(self, cls: Class, method: Function) -> bool:
         if self._program.method(cls, method.name) is method:
@@ -46,12 +46,12 @@ class Callers:
 
     @cached_property
     def _calls(self) -> dict[str, list[tuple[str, Function]]]:
-        found: dict[str, list[tuple[str, Function]]] = {}
+        calls: dict[str, list[tuple[str, Function]]] = {}
         for module in self._program.core:
             for function in module.all_functions():
                 for receiver, name in function.called_names:
-                    found.setdefault(name, []).append((receiver, function))
-        return found
+                    calls.setdefault(name, []).append((receiver, function))
+        return calls
 
     @cached_property
     def _definitions(self) -> dict[str, int]:
@@ -76,34 +76,34 @@ class Callers:
 def relevant(program: Program, callers: Callers, runners: Runners) -> frozenset[Function]:
     """Return the functions of a tree to audit: those that name the mirror, and those that pass batches to them."""
     pattern = re.compile("|".join(sorted(mirror.TRACKED | {mirror.FLAG})))
-    found = {
+    functions = {
         function
         for module in program.core
         for function in module.all_functions()
         if pattern.search(function.source)
     }
-    pending = list(found)
+    pending = list(functions)
     for _ in range(_CALLER_LEVELS):
         pending = [
             caller
             for function in pending
             if not callers.is_generic(function.name)
             for caller, _ in callers.of(function)
-            if caller not in found
+            if caller not in functions
         ]
-        found.update(pending)
+        functions.update(pending)
     for cls, holders in runners.holders.items():
-        if any(method in found for method in cls.methods.values()):
-            found.update(holders)
+        if any(method in functions for method in cls.methods.values()):
+            functions.update(holders)
     # The runtime replaces code that named the mirror, whatever its own names are; a function that returns a batch's
     # mode replaces a test of it.
-    found.update(
+    functions.update(
         function
         for module in program.core
         for function in module.all_functions()
         if is_runtime(module.file) or _returns_mode(program, function)
     )
-    return frozenset(found)
+    return frozenset(functions)
 
 
 def _returns_mode(program: Program, function: Function) -> bool:

@@ -61,13 +61,13 @@ class Decision:
     @cached_property
     def _features(self) -> tuple[str, ...]:
         """Prefixes of the names of such features' files: the feature's name or its initials."""
-        found: list[str] = []
+        features: list[str] = []
         for name in self.forced[0] | self.forced[1]:
             feature = _FEATURE.sub("", name)
             if feature != name:
                 initials = "".join(word[0] for word in feature.split("_"))
-                found += [feature, *([f"{initials}_"] if len(initials) > 1 else [])]
-        return tuple(found)
+                features += [feature, *([f"{initials}_"] if len(initials) > 1 else [])]
+        return tuple(features)
 
 
 def _returns_true(statement: ast.If) -> bool:

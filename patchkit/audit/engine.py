@@ -65,7 +65,7 @@ def cache_key(sources: dict[str, bytes]) -> str:
 
 def _with_unread(report: Report, tree: SourceTree) -> Report:
     """Return the report with a finding for each unreadable folder, which the cached report cannot contain."""
-    found = tuple(
+    findings = tuple(
         Finding(
             rule=UNREAD.id,
             file=folder,
@@ -79,7 +79,7 @@ def _with_unread(report: Report, tree: SourceTree) -> Report:
         )
         for folder in tree.unread(SERVING)
     )
-    return replace(report, findings=(*found, *report.findings)) if found else report
+    return replace(report, findings=(*findings, *report.findings)) if findings else report
 
 
 def unread_noted(report: Report) -> Report:

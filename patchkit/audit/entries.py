@@ -37,9 +37,9 @@ class Entries:
 
     def of_backends(self) -> list[Entry]:
         """Return the methods called from outside on backends without the mirror, with the class of ``self``."""
-        found: list[Entry] = []
+        entries: list[Entry] = []
         for cls in self._reach.active_backends:
-            for name in {name for known in self._program.mro(cls) for name in known.methods}:
+            for name in {name for ancestor in self._program.mro(cls) for name in ancestor.methods}:
                 method = self._program.method(cls, name)
                 if method is None or name.startswith("_") or facts.CAPTURE.search(name):
                     continue
@@ -47,12 +47,12 @@ class Entries:
                     continue
                 callers = self._callers.of(method)
                 if not callers or not all(sure for _, sure in callers):
-                    found.append((method, cls.name))
-        return _ordered(found)
+                    entries.append((method, cls.name))
+        return _ordered(entries)
 
     def points(self) -> list[Entry]:
         """Return the functions to analyse without a known caller, with the class of ``self``."""
-        found = [
+        entries = [
             entry
             for entry in self.of_backends()
             if not self._for_a_runner(entry[0]) and entry not in self.for_models
@@ -66,13 +66,13 @@ class Entries:
                 caller in self._relevant for caller in running
             )
             if not callers or function in self._reach.tree.decision.functions or (running and unfollowed):
-                found.append((function, None))
-        return _ordered(found)
+                entries.append((function, None))
+        return _ordered(entries)
 
     @cached_property
     def for_models(self) -> dict[Entry, list[Function]]:
         """Backends' methods that only models call, with these callers; their calls are followed."""
-        found = {}
+        for_models = {}
         for method, cls in self.of_backends():
             # A backend that wraps another passes its arguments through.
             callers = [caller for caller, _ in self._callers.of(method) if not self._forwards(caller, method)]
@@ -80,8 +80,8 @@ class Entries:
                 self._calls_only_backends(caller, method.name) for caller in callers
             )
             if is_for_models and not self._named_elsewhere(method):
-                found[method, cls] = callers
-        return found
+                for_models[method, cls] = callers
+        return for_models
 
     def _forwards(self, caller: Function, method: Function) -> bool:
         return (

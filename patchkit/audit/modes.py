@@ -79,12 +79,12 @@ def _constant(node: ast.expr) -> bool | None:
 
 
 def _with_arguments(call: ast.Call, arguments: dict[str, bool | None]) -> ast.Call:
-    def known(node: ast.expr) -> ast.expr:
+    def with_value(node: ast.expr) -> ast.expr:
         value = arguments.get(node.id) if isinstance(node, ast.Name) else None
         return node if value is None else ast.Constant(value)
 
-    keywords = [ast.keyword(keyword.arg, known(keyword.value)) for keyword in call.keywords]
-    return ast.Call(call.func, [known(argument) for argument in call.args], keywords)
+    keywords = [ast.keyword(keyword.arg, with_value(keyword.value)) for keyword in call.keywords]
+    return ast.Call(call.func, [with_value(argument) for argument in call.args], keywords)
 
 
 def compare_mode(node: ast.Compare, mode: str) -> bool | None:

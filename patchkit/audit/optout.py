@@ -37,10 +37,10 @@ def suggest(program: AuditedProgram) -> tuple[OptOut, ...]:
     and what they call. A mirror passed to it as an argument counts as None.
     """
     reach = Reach(program)
-    found = []
+    suggestions = []
     for cls in sorted(reach.backends, key=lambda cls: (cls.module.file, cls.node.lineno)):
         solver = Solver(program, reach.assuming_opt_out(cls))
         solver.solve_backend()
         place = (cls.module.file, cls.node.lineno)
-        found.append(OptOut(cls.name, *place, reach.opted_out(cls), collect(solver)))
-    return tuple(found)
+        suggestions.append(OptOut(cls.name, *place, reach.opted_out(cls), collect(solver)))
+    return tuple(suggestions)

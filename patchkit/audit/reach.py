@@ -105,8 +105,8 @@ class Reach:
 
     def made_by(self, cls: Class | None) -> list[Class]:
         """Return the backends constructed by a class's constructor that can run without the mirror."""
-        for known in self.program.mro(cls) if cls is not None else ():
-            init = known.methods.get("__init__")
+        for ancestor in self.program.mro(cls) if cls is not None else ():
+            init = ancestor.methods.get("__init__")
             names = {name for _, name in init.called_names} if init is not None else set()
             if names & self.tree.backend_names:
                 return [backend for backend in self.active_backends if backend.name in names]
@@ -158,6 +158,6 @@ class Reach:
 
     def handed_by_a_backend(self, function: Function, path: Sequence[Step]) -> bool:
         """Return whether a backend passes a value, along ``path``, to a function outside the backends."""
-        files = {known.module.file for cls in self.backends for known in self.program.mro(cls)}
+        files = {ancestor.module.file for cls in self.backends for ancestor in self.program.mro(cls)}
         own = function.owner is not None and function.owner.name in self.tree.backend_names
         return path[0].file in files and function.module.file not in files and not own

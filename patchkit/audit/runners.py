@@ -46,8 +46,8 @@ class AuditedProgram(Program):
     def held_by(self, attribute: str) -> Class | None:
         """Return the graph runner after whose class alone an attribute is named, or None."""
         wanted = attribute.replace("_", "")
-        found = [(name, cls) for name, cls in self._runners if name.endswith(wanted)]
-        return found[0][1] if len(found) == 1 and found[0][0] == wanted else None
+        named = [(name, cls) for name, cls in self._runners if name.endswith(wanted)]
+        return named[0][1] if len(named) == 1 and named[0][0] == wanted else None
 
     def is_named_after_a_class(self, attribute: str) -> bool:
         """Return whether an attribute has the name of a class in the files under analysis."""
@@ -59,10 +59,10 @@ class AuditedProgram(Program):
 
     def runner_made_for(self, owner: Class | None, attribute: str) -> Class | None:
         """Return the graph runner that a class constructs and stores in an attribute, or None."""
-        for known in self.mro(owner) if owner is not None else ():
-            if attribute in known.attribute_classes:
-                found = self.classes_named(known.attribute_classes[attribute])
-                return found[0] if len(found) == 1 and found[0].name.lower().endswith(_RUNNER) else None
+        for ancestor in self.mro(owner) if owner is not None else ():
+            if attribute in ancestor.attribute_classes:
+                classes = self.classes_named(ancestor.attribute_classes[attribute])
+                return classes[0] if len(classes) == 1 and classes[0].name.lower().endswith(_RUNNER) else None
         return None
 
 
@@ -75,14 +75,14 @@ class Runners:
     @cached_property
     def holders(self) -> dict[Class, list[Function]]:
         """The functions that call a method of a graph runner on an attribute named after it."""
-        found: dict[Class, list[Function]] = {}
+        holders: dict[Class, list[Function]] = {}
         for module in self._program.core:
             for function in module.all_functions():
                 for attribute, name in function.received_names:
                     cls = self._program.held_by(attribute)
                     if cls is not None and name in cls.methods:
-                        found.setdefault(cls, []).append(function)
-        return found
+                        holders.setdefault(cls, []).append(function)
+        return holders
 
     def is_called_by_attribute(self, method: Function) -> bool:
         """Return whether a method belongs to a graph runner that is called by its attribute's name."""
@@ -103,8 +103,8 @@ class Runners:
                 continue
             keeps = caller.owner is not None and any(
                 f"self.{attribute} = " in own.source
-                for known in self._program.mro(caller.owner)
-                for own in known.methods.values()
+                for ancestor in self._program.mro(caller.owner)
+                for own in ancestor.methods.values()
             )
             assert method.owner is not None
             if runner is None and (

@@ -71,25 +71,25 @@ class Solver:
         """
         for function in self.reach.in_order:
             if _makes_draft_batch(function) and not self.reach.excluded(function, None):
-                self._enter(function, None, known=self.reach.known(function, None))
-        self._settle()
+                self._enter(function, None, is_known=self.reach.known(function, None))
+        self._run_pending()
         self._makers_done = True
         self._pending.extend(self.contexts.values())  # They ran before all batches were recorded.
         entries = self._entries.points()
         for done, (function, self_class) in enumerate(entries):
             if watch is not None:
                 watch(f"functions: {function.qualname}", done, len(entries))
-            self._enter(function, self_class, known=self.reach.known(function, self_class))
-        self._settle()
+            self._enter(function, self_class, is_known=self.reach.known(function, self_class))
+        self._run_pending()
         entered = {context.function for context in self.contexts.values()}
         for function, self_class in self._entries.leftovers(entered):
-            self._enter(function, self_class, known=self.reach.serves(function))
-        self._settle()
+            self._enter(function, self_class, is_known=self.reach.serves(function))
+        self._run_pending()
         for (function, self_class), callers in self._entries.for_models.items():
             entered = {context.function for context in self.contexts.values()}
             if not entered.issuperset(callers):
-                self._enter(function, self_class, known=self.reach.known(function, self_class))
-                self._settle()
+                self._enter(function, self_class, is_known=self.reach.known(function, self_class))
+                self._run_pending()
         for context in self.contexts.values():
             owner = context.function.owner.name if context.function.owner is not None else None
             context.only_models = (context.function, context.self_class or owner) in self._entries.for_models
@@ -108,18 +108,18 @@ class Solver:
     def solve_backend(self) -> None:
         """Run only the backends under analysis, from the methods called from outside."""
         for function, self_class in self._entries.of_backends():
-            self._enter(function, self_class, known=True)
-        self._settle()
+            self._enter(function, self_class, is_known=True)
+        self._run_pending()
 
-    def _settle(self) -> None:
+    def _run_pending(self) -> None:
         while self._pending or self._awaiting:
             while self._pending:
                 self._run(self._pending.pop())
             awaiting, self._awaiting = self._awaiting, []
             for function in awaiting:
-                self._enter(function, None, known=self.reach.known(function, None))
+                self._enter(function, None, is_known=self.reach.known(function, None))
 
-    def _enter(self, function: Function, self_class: str | None, known: bool) -> None:
+    def _enter(self, function: Function, self_class: str | None, is_known: bool) -> None:
         self_class = _distinct(function, self_class)
         steps = self.modes.mirrorless if not self.reach.keeps else (facts.VERIFY,)
         for step in self.reach.tree.workers.steps_of(function, steps):
@@ -127,7 +127,7 @@ class Solver:
             if key not in self.contexts:
                 self.contexts[key] = Context(function, self_class, step, entered=False)
                 self._run(self.contexts[key])
-            self.contexts[key].known |= known
+            self.contexts[key].known |= is_known
 
     def _run(self, context: Context) -> None:
         if context.running or context.runs >= _MAX_RUNS:
@@ -152,20 +152,20 @@ class Solver:
 
     # Calls
 
-    def settled(self, made: Call) -> list[Summary] | None:
+    def known_outcomes(self, made: Call) -> list[Summary] | None:
         """Return the outcomes of a call that adds nothing to what is known; None if it may add something."""
         method, self_class = made.method, made.self_class
         if self._not_followed(method, self_class) or method not in self.reach.tree.relevant:
             return []
         self_class = _distinct(method, self_class)
-        found = []
+        summaries = []
         for step in self.reach.tree.workers.steps_of(method, made.steps):
             context = self.contexts.get((method, self_class, step, None))
             if context is None:
                 return None
             context.callers[made.caller] = None
-            found.append(context.summary)
-        return found
+            summaries.append(context.summary)
+        return summaries
 
     def _not_followed(self, method: Function, self_class: str | None) -> bool:
         return self._depth > _MAX_DEPTH or self.reach.excluded(method, self_class)
@@ -177,7 +177,7 @@ class Solver:
             return []
         self_class = _distinct(method, self_class)
         filled = _filled(entry_fields)
-        found = []
+        summaries = []
         for step in self.reach.tree.workers.steps_of(method, made.steps):
             key = (method, self_class, step, filled)
             context = self.contexts.get(key)
@@ -191,8 +191,8 @@ class Solver:
             context.callers[made.caller] = None
             if changed:
                 self._run(context)
-            found.append(context.summary)
-        return found
+            summaries.append(context.summary)
+        return summaries
 
     @staticmethod
     def _widen(context: Context, entry: dict[str, Value], entry_fields: Fields) -> bool:
@@ -233,7 +233,7 @@ class Solver:
         return []
 
     def _by_name(self, name: str, spec_inputs: bool) -> list[tuple[Function, str | None]]:
-        found = [
+        named = [
             (method, None)
             for method in self._methods.get(name, ())
             if self._is_spec_input(method) == spec_inputs
@@ -241,7 +241,7 @@ class Solver:
             and not self.reach.excluded(method, None)
             and not self.reach.tree.runners.is_called_by_attribute(method)
         ]
-        return list(found) if len(found) <= _MAX_TARGETS else []
+        return list(named) if len(named) <= _MAX_TARGETS else []
 
     def _is_spec_input(self, method: Function) -> bool:
         host = self._records.get(method.owner.name) if method.owner is not None else None
@@ -249,27 +249,27 @@ class Solver:
 
     @cached_property
     def _methods(self) -> dict[str, list[Function]]:
-        found: dict[str, list[Function]] = {}
+        methods: dict[str, list[Function]] = {}
         for module in self.program.core:
             for cls in module.classes.values():
                 for method in cls.methods.values():
-                    found.setdefault(method.name, []).append(method)
-        return found
+                    methods.setdefault(method.name, []).append(method)
+        return methods
 
     # Classes
 
     @cached_property
     def _records(self) -> dict[str, str]:
         """Names of classes that have the mirror, each with the class of its methods' ``self``."""
-        found = {name: name for name in (*mirror.BATCH_CLASSES, facts.SPEC_INPUT_ROOT)}
+        records = {name: name for name in (*mirror.BATCH_CLASSES, facts.SPEC_INPUT_ROOT)}
         for module in self.program.core:
             for cls in module.classes.values():
                 ancestors = self.program.ancestors(cls)
                 if cls.name in mirror.BATCH_CLASSES or facts.SPEC_INPUT_ROOT in ancestors:
-                    found[cls.name] = cls.name
+                    records[cls.name] = cls.name
                     for mixin in ancestors - {facts.SPEC_INPUT_ROOT, "ABC", "Enum", "object"}:
-                        found.setdefault(mixin, cls.name)
-        return found
+                        records.setdefault(mixin, cls.name)
+        return records
 
     def is_record(self, cls: str | None) -> bool:
         """Return whether instances of a class have the mirror of a step."""
@@ -285,8 +285,8 @@ class Solver:
 
     def class_named(self, name: str | None) -> Class | None:
         """Return the class of that name, or None."""
-        found = self.program.classes_named(name) if name is not None else []
-        return found[0] if found else None
+        classes = self.program.classes_named(name) if name is not None else []
+        return classes[0] if classes else None
 
     @staticmethod
     @lru_cache(maxsize=4096)
@@ -319,17 +319,17 @@ class Solver:
         key = cls, name
         if key not in self._stored_modes:
             owner = self.class_named(cls)
-            found = [
+            modes = [
                 mode_member(node.value)
-                for known in (self.program.mro(owner) if owner is not None else ())
-                for method in known.methods.values()
+                for ancestor in (self.program.mro(owner) if owner is not None else ())
+                for method in ancestor.methods.values()
                 if f"self.{name} = " in method.source
                 for node in statements(method.node)
                 if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == f"self.{name}"
             ]
-            members = frozenset(mode for mode in found if mode is not None)
+            members = frozenset(mode for mode in modes if mode is not None)
             possible = members.intersection(self.modes.mirrorless) or members
-            self._stored_modes[key] = possible if found and None not in found else None
+            self._stored_modes[key] = possible if modes and None not in modes else None
         return self._stored_modes[key]
 
     def cleared(self, cls: str | None, name: str) -> bool:
@@ -337,16 +337,16 @@ class Solver:
         owner = self.class_named(cls)
         return any(
             f"self.{name} = None" in method.source
-            for known in (self.program.mro(owner) if owner is not None else ())
-            for method in known.methods.values()
+            for ancestor in (self.program.mro(owner) if owner is not None else ())
+            for method in ancestor.methods.values()
             if method.name != "__init__"
         )
 
     def constructor_fields(self, cls: Class) -> list[str]:
         """Return a dataclass's fields in the order of its constructor."""
         names: list[str] = []
-        for known in reversed(self.program.mro(cls)):
-            names.extend(name for name in known.annotations if name not in names)
+        for ancestor in reversed(self.program.mro(cls)):
+            names.extend(name for name in ancestor.annotations if name not in names)
         return names
 
     def annotated_result(self, method: Function) -> str | None:
@@ -413,8 +413,8 @@ class Solver:
             for name in mirror.EXTEND_MIRROR if "DRAFT" in step else ():
                 value = env.cells.get(("field", obj, name))
                 if value is not None:
-                    known = self._handed.get((name, step))
-                    self._handed[(name, step)] = value if known is None else join(known, value)
+                    handed = self._handed.get((name, step))
+                    self._handed[(name, step)] = value if handed is None else join(handed, value)
 
     # Attributes of other classes
 
@@ -433,9 +433,9 @@ class Solver:
         if self.is_record(cls):
             return
         key = (cls, name)
-        known = self._fields.get(key)
-        wider = value if known is None else join(known, value)
-        if wider != known:
+        stored = self._fields.get(key)
+        wider = value if stored is None else join(stored, value)
+        if wider != stored:
             self._fields[key] = replace(wider, obj=None, items=None, refinement=None)
             if wider.missing:
                 self._pending.extend(self._readers.get(key, ()))
@@ -444,25 +444,25 @@ class Solver:
     def _await_readers(self, cls: str, name: str) -> None:
         """Schedule the methods of a class that name an attribute which can be None."""
         owner = self.class_named(cls)
-        for known in self.program.mro(owner) if owner is not None else ():
-            for method in known.methods.values():
+        for ancestor in self.program.mro(owner) if owner is not None else ():
+            for method in ancestor.methods.values():
                 if f"self.{name}" in method.source and not self.reach.excluded(method, None):
                     self._awaiting.append(method)
 
     def _ancestry(self, cls: str | None) -> tuple[list[str], list[dict[str, str]]]:
         """Return the names of a class and its ancestors, and the classes of their attributes."""
         if cls not in self._ancestries:
-            known = self.class_named(cls)
-            order = self.program.mro(known) if known is not None else []
-            names = [cls] if known is None and cls is not None else [parent.name for parent in order]
+            resolved = self.class_named(cls)
+            order = self.program.mro(resolved) if resolved is not None else []
+            names = [cls] if resolved is None and cls is not None else [parent.name for parent in order]
             self._ancestries[cls] = names, list(map(self._attribute_classes, order))
         return self._ancestries[cls]
 
     def _attribute_classes(self, cls: Class) -> dict[str, str]:
-        found = cls.attribute_classes
+        attribute_classes = cls.attribute_classes
         if cls.module not in self.program.holders:
-            return found
-        return {name: hint for name, hint in found.items() if self.class_named(hint) is not None}
+            return attribute_classes
+        return {name: hint for name, hint in attribute_classes.items() if self.class_named(hint) is not None}
 
     def fixed_answer(self, function: ast.Attribute) -> bool | None:
         """Return what a predicate always returns without the mirror; None if it can return either."""
@@ -477,13 +477,13 @@ class Solver:
         return True if name in self.forced_true else None
 
 
-def _widen_each(known: dict[_Place, Value], more: Mapping[_Place, Value]) -> bool:
+def _widen_each(values: dict[_Place, Value], more: Mapping[_Place, Value]) -> bool:
     """Join values into those that are known of the same places; return whether one of these changed."""
     changed = False
     for place, value in more.items():
-        wider = join(known[place], value) if place in known else value
-        if wider != known.get(place):
-            known[place] = wider
+        wider = join(values[place], value) if place in values else value
+        if wider != values.get(place):
+            values[place] = wider
             changed = True
     return changed
 

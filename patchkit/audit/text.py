@@ -53,14 +53,14 @@ def _summary(report: Report) -> str:
     counts = Counter(finding.confidence for finding in report.findings)
     parts = [f"{counts[confidence]} {confidence.value}" for confidence in Confidence if counts[confidence]]
     word = "finding" if len(report.findings) == 1 else "findings"
-    found = f"{len(report.findings)} {word} ({', '.join(parts)})" if parts else "No findings"
+    summary = f"{len(report.findings)} {word} ({', '.join(parts)})" if parts else "No findings"
     extras = [
         f"{count} {what}"
         for count, what in ((len(report.suppressed), "suppressed"), (len(report.known), "in the baseline"))
         if count
     ]
     suffix = f"; {', '.join(extras)}" if extras else ""
-    return f"{found} in {report.files_scanned} files, {report.seconds:.1f} s{suffix}."
+    return f"{summary} in {report.files_scanned} files, {report.seconds:.1f} s{suffix}."
 
 
 def show_opt_outs(entries: Sequence[OptOut], console: Console) -> None:

@@ -52,22 +52,22 @@ class Workers:
         for file, text in self._program.sources.items():
             for stem in importer.findall(text) if folder in text else ():
                 users.setdefault(stem, set()).add(file)
-        found = set()
+        v1_files = set()
         for module in modules:
             importers = users.get(module.stem.encode(), set()) - {module.file}
             if importers and importers <= old:
-                found.add(module.file)
-        return frozenset(found)
+                v1_files.add(module.file)
+        return frozenset(v1_files)
 
     @cached_property
     def _v2_roots(self) -> frozenset[str]:
-        known = {
+        others = {
             name
             for module in self._program.core
             for cls in module.classes.values()
             for name in self._program.ancestors(cls)
         }
-        return frozenset(known & set(facts.SPEC_WORKER_ROOTS))
+        return frozenset(others & set(facts.SPEC_WORKER_ROOTS))
 
     def steps_of(self, function: Function, steps: Sequence[str]) -> Sequence[str]:
         """Return the ``steps`` in which a function runs; a scheduler passes only decodes to a spec-v2 worker."""

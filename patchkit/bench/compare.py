@@ -9,17 +9,16 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from patchkit.bench.command import batch_of, usual_prompts
 from patchkit.bench.figures import (
-    TokenDifference,
     accept_length,
-    first_difference,
+    gain_of,
+    judged,
     lower_quartile,
     resampled_interval,
 )
 from patchkit.bench.gpus import fits_beside
+from patchkit.bench.recorded import BatchComparison, StepCost
 from patchkit.bench.server import ServerError
 from patchkit.bench.trace import profile, read_events, recurring
 
@@ -54,50 +53,6 @@ class Workload(NamedTuple):
     seconds: float
     prompts: Prompts | None = None
     profiled: bool = False
-
-
-class StepCost(msgspec.Struct, frozen=True):
-    """What a profiled decode step costs: the share of its time in which the GPU is busy, and counts for each step."""
-
-    gpu_busy: float
-    host_waits: float
-    copies_to_host: float
-    launches: float
-
-
-class BatchComparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Both trees with one batch: figures of the first and the second, milliseconds for each decode step.
-
-    Without speculation a step is a token. All times are lower quartiles of ``runs_ms``, the steps of single runs in
-    pairs; ``ratio`` is the second tree's over the first's, ``interval`` its 95 % confidence interval, null with fewer
-    than eight pairs. ``tokens`` is equal, differ, or not judged, if two runs of the first tree differ. ``freed`` are
-    host waits and copies of a step by call and operator, as counted on the first tree and on the second, that the
-    second has less of.
-    """
-
-    batch: int
-    step_ms: tuple[float, float]
-    tokens_per_second: tuple[float, float]
-    accept_length: tuple[float | None, float | None]
-    pairs: int
-    runs_ms: tuple[tuple[float, ...], tuple[float, ...]]
-    ratio: float
-    interval: tuple[float, float] | None
-    gain: str
-    tokens: str
-    difference: TokenDifference | None
-    costs: tuple[StepCost | None, StepCost | None]
-    freed: dict[str, tuple[float, float]]
-
-
-def gain_of(ratio: float, interval: tuple[float, float] | None) -> str:
-    """Return what a ratio says: an interval that includes 1 says that there is no difference."""
-    if interval is None:
-        return "not known: too few pairs for an interval"
-    low, high = interval
-    if low <= 1 <= high:
-        return "none: the interval includes 1"
-    return f"{abs(1 - ratio):.1%} {'less' if high < 1 else 'more'} time for each step"
 
 
 @dataclass
@@ -239,7 +194,7 @@ class Race:
 
     def _compared(self, batch: int) -> BatchComparison:
         first, second = (side[batch] for side in self._sides)
-        tokens, difference = _judged(first.replies, second.replies)
+        tokens, difference = judged(first.replies, second.replies)
         # The first server has more runs than the second if it ran alone for longer.
         runs = tuple(zip(*zip(first.runs_ms, second.runs_ms, strict=False), strict=True))
 
@@ -266,17 +221,6 @@ class Race:
             costs=(_cost(first), _cost(second)),
             freed=_freed(first.profile, second.profile) if first.profile and second.profile else {},
         )
-
-
-def _judged(
-    first: Sequence[tuple[Reply, ...]], second: Sequence[tuple[Reply, ...]]
-) -> tuple[str, TokenDifference | None]:
-    """Return whether the second tree gives the first one's tokens, which nothing tells if that gives others itself."""
-    own = next(filter(None, (first_difference(first[0], run) for run in first)), None)
-    if own is not None:
-        return "not judged", own
-    found = next(filter(None, (first_difference(first[0], run) for run in second)), None)
-    return ("equal", None) if found is None else ("differ", found)
 
 
 def _cost(timed: _Timed) -> StepCost | None:

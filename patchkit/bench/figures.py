@@ -35,23 +35,6 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Median, minimum and maximum of measurements."""
-
-    median: float
-    lowest: float
-    highest: float
-    count: int
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread | None:
-        """Return the spread of the values, None without values."""
-        if not values:
-            return None
-        return cls(statistics.median(values), min(values), max(values), len(values))
-
-
-@dataclass(frozen=True)
 class TokenDifference:
     """The first token, in order of requests, that differs from the expected output."""
 
@@ -63,11 +46,6 @@ class TokenDifference:
     requests: int
     """The number of requests that differ, ``of`` all."""
     of: int
-
-
-def pair_ratios(reference: Sequence[float], other: Sequence[float]) -> list[float]:
-    """Return the ratio of each measurement to the reference's of the same pair."""
-    return [mine / theirs for theirs, mine in zip(reference, other, strict=False)]
 
 
 def lower_quartile(values: Sequence[float]) -> float:
@@ -89,6 +67,32 @@ def resampled_interval(pairs: int, figure: Callable[[Sequence[int]], float]) -> 
     found = sorted(figure(drawn.choices(range(pairs), k=pairs)) for _ in range(_RESAMPLES))
     cut = int(_TAIL * _RESAMPLES)
     return found[cut], found[-cut - 1]
+
+
+def gain_of(ratio: float, interval: tuple[float, float] | None, spread: float = 1.0) -> str:
+    """Return what a ratio says: nothing if its interval includes 1, or if a tree took ``spread`` times its own time."""
+    if interval is None:
+        return "not known: too few pairs for an interval"
+    low, high = interval
+    if low <= 1 <= high:
+        return "none: the interval includes 1"
+    if 1 / spread <= ratio <= spread:
+        return "none: the same tree twice differs as much"
+    return f"{abs(1 - ratio):.1%} {'less' if high < 1 else 'more'} time for each step"
+
+
+def judged(
+    first: Sequence[Sequence[Reply]], second: Sequence[Sequence[Reply]]
+) -> tuple[str, TokenDifference | None]:
+    """Return whether a tree's runs give the tokens of the first tree's first run: equal, or differ and where.
+
+    Nothing tells, and the tokens are not judged, if another run of the first tree gives others itself.
+    """
+    for outcome, runs in (("not judged", first), ("differ", second)):
+        found = next(filter(None, (first_difference(first[0], run) for run in runs)), None)
+        if found is not None:
+            return outcome, found
+    return "equal", None
 
 
 def first_difference(expected: Sequence[Reply], actual: Sequence[Reply]) -> TokenDifference | None:

@@ -1,4 +1,4 @@
-"""The memory and load of the GPUs that a server takes, as ``nvidia-smi`` reports them."""
+"""The memory and load of the GPUs that a server takes, as ``nvidia-smi`` reports them, and of their host."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from patchkit.errors import TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _QUERY = "index,uuid,name,memory.used,memory.total,utilization.gpu"
 _SECONDS = 30
@@ -27,23 +29,30 @@ class GpuLoad(NamedTuple):
     total: int
     busy: int
 
+    @property
+    def is_in_use(self) -> bool:
+        """Whether something runs on it."""
+        return self.used > _IDLE_MEMORY or self.busy > _IDLE_LOAD
+
+
+class HostLoad(msgspec.Struct, frozen=True):
+    """What runs on a machine: its cores, the running processes (average of a minute), and other GPUs in use."""
+
+    cores: int
+    load: float
+    other_gpus: int
+
+
+def host_load(own: Sequence[GpuLoad]) -> HostLoad:
+    """Return what runs on this machine, besides on a server's own GPUs."""
+    taken = {gpu.uuid for gpu in own}
+    others = sum(gpu.is_in_use for gpu in _all_gpus() if gpu.uuid not in taken)
+    return HostLoad(os.cpu_count() or 1, os.getloadavg()[0], others)
+
 
 def gpus(environment: Mapping[str, str], first: int = 0, count: int | None = None) -> tuple[GpuLoad, ...]:
     """Return those of the visible GPUs that a server takes; empty if they are unknown."""
-    command = ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
-    try:
-        listed = subprocess.run(
-            command,
-            check=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            timeout=_SECONDS,
-        ).stdout
-        rows = [[cell.strip() for cell in line.split(",")] for line in listed.splitlines()]
-        found = [GpuLoad(row[0], row[1], row[2], *map(int, row[3:])) for row in rows]
-    except (OSError, subprocess.SubprocessError, ValueError, TypeError):
-        return ()
+    found = _all_gpus()
     visible = environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
     if visible is not None:
         names = [name.strip() for name in visible.split(",")]
@@ -59,7 +68,7 @@ def gpus(environment: Mapping[str, str], first: int = 0, count: int | None = Non
 def require_idle(found: tuple[GpuLoad, ...]) -> None:
     """Raise TreeError if something else runs on one of the GPUs, which would change every time that is measured."""
     for gpu in found:
-        if gpu.used > _IDLE_MEMORY or gpu.busy > _IDLE_LOAD:
+        if gpu.is_in_use:
             raise TreeError(
                 f"GPU {gpu.number} is in use ({gpu.used} of {gpu.total} MiB, busy {gpu.busy} % of the time)",
                 advice="end what runs on it, or choose another one with CUDA_VISIBLE_DEVICES=N in the launch command",
@@ -71,3 +80,21 @@ def fits_beside(before: tuple[GpuLoad, ...], after: tuple[GpuLoad, ...]) -> bool
     pairs = zip(before, after, strict=False)
     # What the first one took, and a tenth: a start needs more for a while.
     return bool(after) and all(new.total - new.used > 1.1 * (new.used - old.used) for old, new in pairs)
+
+
+def _all_gpus() -> list[GpuLoad]:
+    """Return the GPUs of the machine; empty if they are unknown."""
+    command = ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
+    try:
+        listed = subprocess.run(
+            command,
+            check=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=_SECONDS,
+        ).stdout
+        rows = [[cell.strip() for cell in line.split(",")] for line in listed.splitlines()]
+        return [GpuLoad(row[0], row[1], row[2], *map(int, row[3:])) for row in rows]
+    except (OSError, subprocess.SubprocessError, ValueError, TypeError):
+        return []

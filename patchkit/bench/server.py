@@ -1,32 +1,30 @@
-"""A server on one tree, in a process group of its own; spoken to by the HTTP routes that all releases have."""
+"""A server on one tree, spoken to by the HTTP routes that all releases have."""
 
 from __future__ import annotations
 
 import http.client
 import os
-import random
-import signal
-import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from patchkit.bench.figures import Reply, first_error
+from patchkit.bench.process import LOCAL, SERVER_PORT, TreeProcess
 from patchkit.errors import PatchkitError, TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from patchkit.bench.command import LaunchCommand, Prompts
     from patchkit.bench.watchdog import Watchdog
 
-_LOCAL = "127.0.0.1"
 # A proxy of the environment is not for this machine.
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _PAUSE = 0.1
@@ -36,8 +34,6 @@ _DRAIN, _GRACE = 10.0, 5.0
 _QUESTION, _REFUSAL = 20.0, 300
 _ALONE = "try the launch command without patchkit"
 _FEWER = "name single patches after the launch command, to find out which one it is"
-# Below those that Linux gives to outgoing connections, which could take a port before the server does.
-_PORTS = range(20000, 32000)
 _PORT_TAKEN = "address already in use"
 
 
@@ -72,35 +68,26 @@ class TreeServer:
         patched: bool,
     ) -> None:
         """Start it, with more ``options``; its log is beside the package."""
-        self._name, self._folder, self._watchdog, self._patched = name, folder, watchdog, patched
-        self._log = folder / "log.txt"
-        self._is_stopped = False
-        port = _free_port()
-        self._url = f"http://{_LOCAL}:{port}"
+        self._name, self._folder, self._patched = name, folder, patched
+        self._process = TreeProcess(folder / "log.txt", watchdog)
+        port = self._process.ports + SERVER_PORT
+        self._url = f"http://{LOCAL}:{port}"
         key = command.value("--api-key")
         self._headers = {"Content-Type": "application/json"} | (
             {"Authorization": f"Bearer {key}"} if key else {}
         )
         environment = {**os.environ, **command.environment}
+        paths = [str(folder), *filter(None, [environment.get("PYTHONPATH")])]
+        environment |= {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONSAFEPATH": "1",
+            "PYTHONUNBUFFERED": "1",
+        }
         # The compiled files tell whether it is this package that the server imports.
         for variable in ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"):
             environment.pop(variable, None)
-        paths = [str(folder), *filter(None, [environment.get("PYTHONPATH")])]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [*command.words, *options, "--host", _LOCAL, "--port", str(port)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={
-                    **environment,
-                    "PYTHONPATH": os.pathsep.join(paths),
-                    "PYTHONSAFEPATH": "1",
-                    "PYTHONUNBUFFERED": "1",
-                },
-                start_new_session=True,
-            )
-        watchdog.watch(self._process.pid)
+        words = [*command.words, *options, "--host", LOCAL, "--port", str(port)]
+        self._process.start(words, environment, stdin=subprocess.DEVNULL)
 
     def await_start(self, until: float, watch: Callable[[], None]) -> None:
         """Wait until it answers requests. Raise ServerError if it ends or ``until``, of the monotonic clock, passes."""
@@ -109,7 +96,7 @@ class TreeServer:
             with suppress(OSError, http.client.HTTPException):
                 self._ask("/health_generate", None, min(until, time.monotonic() + _QUESTION))
                 break
-            if self._process.poll() is not None:
+            if self._process.has_ended():
                 raise self._failed("ended before it was up")
             if time.monotonic() > until:
                 raise self._failed("was not up within the time limit", "give more with --time-limit")
@@ -141,34 +128,18 @@ class TreeServer:
         self._flush(until)
         self._asked("/start_profile", msgspec.json.encode(body), until)
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
+    def paused(self) -> AbstractContextManager[None]:
         """Stop all its processes for a while."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGCONT)
+        return self._process.paused()
 
     @property
     def port_was_taken(self) -> bool:
         """Whether another program took its port before it did."""
-        return _PORT_TAKEN in self._log.read_text(errors="replace").lower()
+        return _PORT_TAKEN in self._process.said().lower()
 
     def stop(self) -> None:
         """End it and all that it started; later calls do nothing."""
-        if self._is_stopped:
-            return
-        self._is_stopped = True
-        self._process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_GRACE)
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._watchdog.forget(self._process.pid)
+        self._process.stop(_GRACE)
 
     def _flush(self, until: float) -> None:
         drained = min(until, time.monotonic() + _DRAIN)
@@ -207,25 +178,16 @@ class TreeServer:
     def _lost(self, error: Exception) -> ServerError:
         if isinstance(getattr(error, "reason", error), TimeoutError):
             return self._failed("gave no answer within the time limit", "give more with --time-limit")
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_GRACE)
+        self._process.has_ended(_GRACE)
         return self._failed("died while it was measured")
 
     def _failed(self, what: str, advice: str = "") -> ServerError:
-        log = self._log.read_text(errors="replace")
+        log = self._process.said()
         why = first_error(log) or next((line for line in reversed(log.splitlines()) if line.strip()), "")
         self.stop()
         advice = advice or (_FEWER if self._patched else _ALONE)
         reasons = [why] if why else []
         return ServerError(f"the {self._name} server {what}", reasons, patched=self._patched, advice=advice)
-
-
-def _free_port() -> int:
-    while True:
-        port = random.choice(_PORTS)
-        with socket.socket() as tried, suppress(OSError):
-            tried.bind((_LOCAL, port))
-            return port
 
 
 def _reply(answer: dict[str, Any]) -> Reply:

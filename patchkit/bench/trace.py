@@ -39,20 +39,14 @@ _GPU = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _WARM_UP = 4
 # Batches of a profile without the kernel that marks a step: the prefill, and those at the ends.
 _MISSED = 4
-# Microseconds; closer kernels are merged in a timeline.
-_JOIN = 1.0
 
 
 @dataclass(frozen=True)
 class StepProfile:
-    """Averages over the decode steps of one trace; times in milliseconds unless the name says otherwise."""
+    """Averages over the decode steps of one trace."""
 
-    steps: int
-    milliseconds: float
-    # Calls per step that launch work on the GPU, and the same by call and operator.
+    # Calls per step that launch work on the GPU, that wait for it, and copies per step from it to the host.
     launches: float
-    launch_sources: dict[str, float]
-    # Calls per step that wait for the GPU, and copies per step from the GPU to the host.
     synchronisations: float
     copies_to_host: float
     # The same by call or size and its operator.
@@ -60,16 +54,6 @@ class StepProfile:
     copy_sources: dict[str, float]
     # Time per step in which the GPU runs a kernel or copy, which the profiler does not lengthen.
     busy_milliseconds: float
-    gaps: float
-    longest_gap_us: float
-    # The step of median duration: (start, duration) in microseconds since the start of its launch.
-    timeline_gpu: list[Span]
-    timeline_waits: list[Span]
-
-    @property
-    def window(self) -> slice:
-        """The range of these steps in a run whose profile starts with the run."""
-        return slice(_WARM_UP, _WARM_UP + self.steps)
 
 
 def read_events(file: Path) -> list[Event]:
@@ -77,11 +61,6 @@ def read_events(file: Path) -> list[Event]:
     with gzip.open(file, "rt") as lines:
         found: list[Event] = json.load(lines)["traceEvents"]
     return found
-
-
-def annotated(events: Iterable[Event], step: str) -> list[float]:
-    """Return the start of each step, of which the trace has an annotation named ``step``."""
-    return sorted(e["ts"] for e in events if e["name"] == step and e.get("cat") == "user_annotation")
 
 
 def recurring(events: Iterable[Event], steps: int) -> list[float]:
@@ -138,18 +117,8 @@ def profile(events: Sequence[Event], steps_at: Sequence[float]) -> StepProfile |
         for event in spans
         if event.get("cat") in _GPU and event["ts"] < last and event["ts"] + event["dur"] > first
     )
-    gaps = [after[0] - before[1] for before, after in pairwise(busy)]
-
-    durations = [after - before for before, after in pairwise(starts)]
-    middle = sorted(range(steps), key=durations.__getitem__)[steps // 2]
-    begin, end = starts[middle], starts[middle + 1]
     return StepProfile(
-        steps=steps,
-        milliseconds=statistics.median(durations) / 1000,
         launches=len(launches) / steps,
-        launch_sources=_per_step(
-            (f"{event['name']} in {operators.around(event)}" for event in launches), steps
-        ),
         synchronisations=len(waits) / steps,
         copies_to_host=len(copies) / steps,
         synchronisation_sources=_per_step(
@@ -164,29 +133,18 @@ def profile(events: Sequence[Event], steps_at: Sequence[float]) -> StepProfile |
             steps,
         ),
         busy_milliseconds=sum(stop - start for start, stop in busy) / steps / 1000,
-        gaps=len(gaps) / steps,
-        longest_gap_us=max(gaps, default=0.0),
-        timeline_gpu=_within(merged(busy, _JOIN), begin, end),
-        timeline_waits=_within(
-            sorted((event["ts"], event["ts"] + event["dur"]) for event in waits), begin, end
-        ),
     )
 
 
-def merged(spans: Iterable[Span], join: float = 0.0) -> list[Span]:
-    """Return the union of (start, stop) spans, sorted; spans at most ``join`` apart are merged."""
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Return the union of (start, stop) spans, sorted."""
     union: list[Span] = []
     for start, stop in sorted(spans):
-        if union and start <= union[-1][1] + join:
+        if union and start <= union[-1][1]:
             union[-1] = (union[-1][0], max(union[-1][1], stop))
         else:
             union.append((start, stop))
     return union
-
-
-def _within(spans: Iterable[Span], begin: float, end: float) -> list[Span]:
-    clipped = ((max(start, begin), min(stop, end)) for start, stop in spans if start < end and stop > begin)
-    return [(round(start - begin, 1), round(stop - start, 1)) for start, stop in clipped]
 
 
 def _per_step(names: Iterable[str], steps: int) -> dict[str, float]:

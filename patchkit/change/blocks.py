@@ -26,14 +26,14 @@ def misplacements(base: str, theirs: str, ours: str, result: str) -> Iterator[in
     # Equal code in two versions is not compared: it would take seconds for a long file.
     b, t = _different(base, theirs)
     o, m = _different(ours, result)
-    at = dict((*m, *o))
-    versions = [[path for path, _ in found] for found in (b, t, o, m)]
+    places = dict((*m, *o))
+    versions = [[path for path, _ in pairs] for pairs in (b, t, o, m)]
     renamed = _renamed_headers(versions[0], versions[2]) | _renamed_headers(versions[0], versions[1])
     original: dict[_Path, _Path] = {}
     paths: list[Counter[_Path]] = []
-    for found in versions:
-        named = [tuple(renamed.get(part, part) for part in path) for path in found]
-        original |= zip(named, found, strict=True)
+    for counts in versions:
+        named = [tuple(renamed.get(part, part) for part in path) for path in counts]
+        original |= zip(named, counts, strict=True)
         paths.append(Counter(named))
     removed, added, lost, new = (
         paths[0] - paths[1],
@@ -42,36 +42,36 @@ def misplacements(base: str, theirs: str, ours: str, result: str) -> Iterator[in
         paths[3] - paths[2],
     )
     for path in (*(lost - removed), *(new - added)):
-        yield at.get(original[path], 1)
-    yield from _left(theirs, result, [[path[-1] for path in found] for found in versions])
+        yield places.get(original[path], 1)
+    yield from _left(theirs, result, [[path[-1] for path in paths] for paths in versions])
 
 
 def _left(theirs: str, result: str, headers: Sequence[Sequence[_Header]]) -> Iterator[int]:
     """Yield the lines of statements that the change removes and that are still there, in whatever block."""
-    b, t, o, m = (Counter(found) for found in headers)
+    b, t, o, m = (Counter(side) for side in headers)
     for header, number in (b - t).items():
         if o[header] - m[header] < number:
-            wanted, found = (
+            wanted, counted = (
                 [
                     line
-                    for path, line in _statements([(each, ()) for each in parsed(source).body])
+                    for path, line in _statements([(statement, ()) for statement in parsed(source).body])
                     if path[-1] == header
                 ]
                 for source in (theirs, result)
             )
-            if len(found) > len(wanted):
-                yield min(found)
+            if len(counted) > len(wanted):
+                yield min(counted)
 
 
 def _different(one: str, other: str) -> tuple[list[_Place], list[_Place]]:
     """Return the statements, with their lines, of the definitions whose text two versions do not share."""
     chunks = [list(_chunks(source.split("\n"), parsed(source).body, ())) for source in (one, other)]
-    texts = [Counter((enclosing, text) for enclosing, text, _, _ in found) for found in chunks]
+    texts = [Counter((enclosing, text) for enclosing, text, _, _ in chunk) for chunk in chunks]
     result: list[list[_Place]] = []
-    for found in chunks:
+    for chunk in chunks:
         common = texts[0] & texts[1]
         rest: list[_Place] = []
-        for enclosing, text, header, node in found:
+        for enclosing, text, header, node in chunk:
             if common[enclosing, text] > 0:
                 common[enclosing, text] -= 1
             elif header is not None:
@@ -107,7 +107,7 @@ def _statements(remaining: list[tuple[ast.AST, _Path]]) -> Iterator[_Place]:
         header, blocks = _split(node)
         yield (*enclosing, header), line
         for name, rows in blocks:
-            remaining += [(each, (*enclosing, header, ("in", name, ""))) for each in rows]
+            remaining += [(value, (*enclosing, header, ("in", name, ""))) for value in rows]
 
 
 def _split(node: ast.AST) -> tuple[_Header, list[tuple[str, list[ast.AST]]]]:
@@ -116,30 +116,30 @@ def _split(node: ast.AST) -> tuple[_Header, list[tuple[str, list[ast.AST]]]]:
     blocks: list[tuple[str, list[ast.AST]]] = []
     for name, part in ast.iter_fields(node):
         rows = part if isinstance(part, list) else [part]
-        if any(isinstance(each, _BLOCKS) for each in rows):
+        if any(isinstance(value, _BLOCKS) for value in rows):
             blocks.append((name, rows))
         else:
-            code += [dumped(each) if isinstance(each, ast.AST) else repr(each) for each in rows]
+            code += [dumped(value) if isinstance(value, ast.AST) else repr(value) for value in rows]
     return (type(node).__name__, str(getattr(node, "name", "")), " ".join(code)), blocks
 
 
 def _renamed_headers(one: Sequence[_Path], other: Sequence[_Path]) -> dict[_Header, _Header]:
     """Return the changed headers of another version by the original ones, matched by kind and name, or by kind."""
     old_headers, new_headers = ({header for path in paths for header in path[:-1]} for paths in (one, other))
-    found: dict[_Header, _Header] = {}
+    renamed: dict[_Header, _Header] = {}
     for length in (2, 1):
         removed, added = (
-            old_headers - new_headers - {*found.values()},
-            new_headers - old_headers - found.keys(),
+            old_headers - new_headers - {*renamed.values()},
+            new_headers - old_headers - renamed.keys(),
         )
         removed_by_key = {header[:length]: header for header in removed}
         counts = Counter(header[:length] for header in removed), Counter(header[:length] for header in added)
-        found |= {
+        renamed |= {
             header: removed_by_key[header[:length]]
             for header in added
             if counts[0][header[:length]] == counts[1][header[:length]] == 1
         }
-    return found
+    return renamed
 
 
 def merged_counts(base: str, ours: str, theirs: str, result: str) -> bool:
@@ -151,16 +151,16 @@ def merged_counts(base: str, ours: str, theirs: str, result: str) -> bool:
         Counter(path for path, _ in _statements([(node, ()) for node in parsed(text).body]))
         for text in (base, ours, theirs, result)
     ]
-    b, o, t, r = (Counter(path[-1] for path in found.elements()) for found in paths)
+    b, o, t, r = (Counter(path[-1] for path in counted.elements()) for counted in paths)
     added = o - b, t - b
     both = added[0] & added[1]
-    functions = [{(path[-1], _functions(path)) for path in found - paths[0]} for found in paths[1:3]]
+    functions = [{(path[-1], _functions(path)) for path in counted - paths[0]} for counted in paths[1:3]]
     common = {header for header, _ in functions[0] & functions[1]}
-    twice = both.keys() - common if 2 * both.total() <= min(each.total() for each in added) else set()
+    twice = both.keys() - common if 2 * both.total() <= min(counted.total() for counted in added) else set()
     return all(
-        r[each] == merged_count(b[each], o[each], t[each])
-        or (each in twice and r[each] == o[each] + t[each] - b[each])
-        for each in {*b, *o, *t, *r}
+        r[header] == merged_count(b[header], o[header], t[header])
+        or (header in twice and r[header] == o[header] + t[header] - b[header])
+        for header in {*b, *o, *t, *r}
     )
 
 
@@ -176,5 +176,5 @@ def merged_count(base: int, ours: int, theirs: int) -> int:
 
 def same_statements(one: str, other: str) -> bool:
     """Return whether two versions have the same statements in the same blocks, in whatever order."""
-    found, beside = (Counter(path for path, _ in rest) for rest in _different(one, other))
-    return found == beside
+    paths, other_paths = (Counter(path for path, _ in rest) for rest in _different(one, other))
+    return paths == other_paths

@@ -22,16 +22,16 @@ def loses_comments(ours: str, base: str, result: str) -> bool:
 
 def comments(text: str) -> Counter[str]:
     """Return the comments of a text."""
-    return Counter(each for each in words_and_comments(text) if each.startswith("#"))
+    return Counter(comment for comment in words_and_comments(text) if comment.startswith("#"))
 
 
 def words_and_comments(text: str) -> list[str]:
     """Return the words, signs and comments of a text in order."""
     return [
-        each
+        comment
         for match in WORDS.finditer(text)
-        for each in (*_COMMENT.findall(match[0].removesuffix(match[1] or "")), match[1])
-        if each
+        for comment in (*_COMMENT.findall(match[0].removesuffix(match[1] or "")), match[1])
+        if comment
     ]
 
 
@@ -83,5 +83,5 @@ def spaced_as(other: str, lead: str) -> str:
 def _top(lead: str) -> tuple[int, str]:
     """Return the number of blank lines at the beginning, and the rest."""
     lines = lines_with_ends(lead)
-    number = next((at for at, line in enumerate(lines) if line.strip()), len(lines))
+    number = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
     return number, "".join(lines[number:])

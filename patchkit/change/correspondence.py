@@ -28,7 +28,7 @@ class Correspondence:
     def parts(self, one: Item, other: Item) -> dict[Item, Item]:
         """Return the pairs of parts of two items that correspond."""
         if (one, other) not in self._pairs:
-            self._pairs[one, other] = paired(one.parts, other.parts)
+            self._pairs[one, other] = paired(one.children, other.children)
         return self._pairs[one, other]
 
     def within(self, one: Item, other: Item) -> Iterator[Item]:
@@ -46,13 +46,13 @@ class Correspondence:
 
 def _renamed_locals(base: Item, ours: Item, pairs: Mapping[Item, Item]) -> dict[str, str]:
     """Return the locals and parameters that have another name in this tree's function."""
-    known = dict(pairs)
-    known[base] = ours
-    found = _renamed_words(known, base, ours) | _renamed_parameters(base, ours)
+    counterparts = dict(pairs)
+    counterparts[base] = ours
+    renamed = _renamed_words(counterparts, base, ours) | _renamed_parameters(base, ours)
     before, after = _bound_names(base), _bound_names(ours)
     return {
         old: new
-        for old, new in found.items()
+        for old, new in renamed.items()
         if old in before
         and new in after
         and old not in after
@@ -94,7 +94,7 @@ def _parameters(item: Item) -> list[str]:
     node = item.nodes[0]
     assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     given = node.args
-    return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return [argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
 
 
 def _bound_names(item: Item) -> set[str]:

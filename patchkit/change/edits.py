@@ -77,7 +77,8 @@ class EditLog:
         if refusal is not None:
             item, part = key
             base_text, wanted = (
-                "" if each is None else each.bare_head if part else each.plain for each in (base, theirs)
+                "" if item is None else item.head_dedented if part else item.dedented
+                for item in (base, theirs)
             )
             self.reject(item.site, refusal, (base_text, wanted), region)
         return refusal is not None
@@ -115,9 +116,9 @@ class EditLog:
                 item.site,
                 outcome,
                 reason,
-                item.plain if changed else "",
-                ours.plain if changed and ours is not None else "",
-                theirs.plain if theirs is not None else "",
+                item.dedented if changed else "",
+                ours.dedented if changed and ours is not None else "",
+                theirs.dedented if theirs is not None else "",
                 ours,
                 key,
             )
@@ -125,5 +126,5 @@ class EditLog:
 
     def conflict(self, base: Item, theirs: Item | None, ours: Item, reason: str) -> None:
         """Record a conflict: the item differs from the one that the change edits or removes."""
-        wanted = "" if theirs is None else theirs.plain
-        self.reject(base.site, reason, (base.plain, wanted), Region.of(ours))
+        wanted = "" if theirs is None else theirs.dedented
+        self.reject(base.site, reason, (base.dedented, wanted), Region.of(ours))

@@ -26,7 +26,7 @@ def order_matters(one: Sequence[Item], other: Sequence[Item]) -> bool:
         return not all(_are_exclusive(a, b) for a, b in branches)
     bound, used = _effects(one)
     other_bound, other_used = _effects(other)
-    if any(may_exit(each) for each in (*one, *other)) or _called_on(one) & _called_on(other):
+    if any(may_exit(item) for item in (*one, *other)) or _called_on(one) & _called_on(other):
         return True
     return bool(bound & (other_bound | other_used) or other_bound & used)
 
@@ -40,12 +40,12 @@ def _called_on(items: Sequence[Item]) -> set[str]:
         for node in ast.walk(top)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     )
-    found: set[str] = set()
+    names: set[str] = set()
     for call in calls:
         owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         given = (*owner, *call.args, *(word.value for word in call.keywords))
-        found |= {each.id for each in given if isinstance(each, ast.Name)}
-    return found - {"self", "logger", "log"}
+        names |= {node.id for node in given if isinstance(node, ast.Name)}
+    return names - {"self", "logger", "log"}
 
 
 def clash(one: Sequence[Item], other: Sequence[Item]) -> str:
@@ -66,19 +66,19 @@ def _tests(items: Sequence[Item]) -> set[str]:
 
 def _tested(branches: Sequence[Item]) -> set[str]:
     """Return the names and attributes that the headers of branches read; a part of an attribute is not one."""
-    found: set[str] = set()
+    codes: set[str] = set()
     for branch in branches:
         for top in branch.nodes[:1]:
             nodes = [node for node in ast.walk(top) if isinstance(node, (ast.Name, ast.Attribute))]
             inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
             inner |= {id(node.func) for node in ast.walk(top) if isinstance(node, ast.Call)}
-            found |= {ast.unparse(node) for node in nodes if id(node) not in inner}
-    return found
+            codes |= {ast.unparse(node) for node in nodes if id(node) not in inner}
+    return codes
 
 
 def _are_exclusive(one: Item, other: Item) -> bool:
     """Return whether two branches compare one value with other constants."""
-    (value, constants), (other_value, other_constants) = (_compared(each) for each in (one, other))
+    (value, constants), (other_value, other_constants) = (_compared(item) for item in (one, other))
     return bool(value) and value == other_value and constants.isdisjoint(other_constants)
 
 
@@ -86,7 +86,7 @@ def _compared(branch: Item) -> tuple[str, frozenset[str]]:
     """Return the value that a branch compares, and the constants of which it has to be one; nothing for other tests."""
     test = branch.nodes[0]
     patterns = test.patterns if isinstance(test, ast.MatchOr) else [test]
-    if all(isinstance(each, (ast.MatchValue, ast.MatchSingleton)) for each in patterns):
+    if all(isinstance(pattern, (ast.MatchValue, ast.MatchSingleton)) for pattern in patterns):
         return "match", frozenset(map(ast.unparse, patterns))
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return "", frozenset()
@@ -94,7 +94,7 @@ def _compared(branch: Item) -> tuple[str, frozenset[str]]:
     is_one = isinstance(test.ops[0], (ast.Eq, ast.Is))
     is_in = isinstance(test.ops[0], ast.In) and isinstance(right, (ast.Tuple, ast.List, ast.Set))
     constants = [right] if is_one else right.elts if is_in else []  # type: ignore[attr-defined]
-    if not constants or not all(isinstance(each, ast.Constant) for each in constants):
+    if not constants or not all(isinstance(constant, ast.Constant) for constant in constants):
         return "", frozenset()
     return ast.unparse(test.left), frozenset(map(ast.unparse, constants))
 
@@ -103,14 +103,14 @@ def _targets(items: Sequence[Item]) -> set[str]:
     nodes = [node for item in items for top in item.nodes for node in ast.walk(top)]
     # What is added to twice has both.
     augmented = {id(node.target) for node in nodes if isinstance(node, ast.AugAssign)}
-    found = {bound(name) for item in items if item.is_import for name in imported(item)}
+    names = {bound(name) for item in items if item.is_import for name in imported(item)}
     for node in nodes:
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             is_set = isinstance(node.ctx, ast.Store) and id(node) not in augmented
-            found |= {ast.unparse(node)} if is_set else set()
+            names |= {ast.unparse(node)} if is_set else set()
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(node.name)
-    return found
+            names.add(node.name)
+    return names
 
 
 def _effects(items: Sequence[Item]) -> tuple[set[str], set[str]]:
@@ -137,4 +137,4 @@ def may_leave(item: Item) -> bool:
 
 def may_exit(item: Item) -> bool:
     """Return whether a statement may leave its block."""
-    return any(isinstance(each, EXITS) for each in own_statements(item.nodes))
+    return any(isinstance(statement, EXITS) for statement in own_statements(item.nodes))

@@ -122,7 +122,7 @@ class _Exact:
             self._require_exact(text)
         except RefusedError:
             return False
-        trees = ([parsed(each)] for each in (self._theirs, self._ours, text))
+        trees = ([parsed(text)] for text in (self._theirs, self._ours, text))
         return not any(unreachable(*trees))
 
     def _by_statements(self, kept: frozenset[str]) -> str:
@@ -146,7 +146,7 @@ class _Exact:
         for line in misplacements(self._base, self._theirs, self._ours, text):
             raise RefusedError(line)
         base, theirs, ours, result = (
-            Counter(stripped_lines(each)) for each in (self._base, self._theirs, self._ours, text)
+            Counter(stripped_lines(text)) for text in (self._base, self._theirs, self._ours, text)
         )
         for comment, number in (base - theirs).items():
             if comment.startswith("#") and result[comment] > max(theirs[comment], ours[comment] - number):
@@ -161,15 +161,15 @@ class _Exact:
                 raise RefusedError(ours[site][0].line, reason)
 
     def _sites(self) -> list[dict[str, list[Item]]]:
-        return [{}, {}, {}] if self._items is None else [_sites(each) for each in self._items]
+        return [{}, {}, {}] if self._items is None else [_sites(item) for item in self._items]
 
     def _changed_sites(self) -> list[str]:
         """Return the names of the definitions that the change edits, those around others first."""
         base, theirs, _ = self._sites()
         return [
             site
-            for site, found in base.items()
-            if [each.own for each in found] != [each.own for each in theirs.get(site, [])]
+            for site, items in base.items()
+            if [item.own for item in items] != [item.own for item in theirs.get(site, [])]
         ]
 
     def _refusal(self, refusal: RefusedError) -> RefusedError:
@@ -191,7 +191,7 @@ class _Exact:
 
     def _require_defined(self, text: str) -> None:
         """Raise RefusedError if a text uses a name that was defined before."""
-        for name, line in undefined_names(*(each.encode() for each in (self._ours, text, self._theirs))):
+        for name, line in undefined_names(*(text.encode() for text in (self._ours, text, self._theirs))):
             raise RefusedError(line, f"{name} would be undefined")
 
 
@@ -204,13 +204,17 @@ def _is_refused(edit: EditOutcome) -> bool:
 
 def _sites(root: Item) -> dict[str, list[Item]]:
     """Return the definitions of a file by their dotted names, outer ones first."""
-    found: dict[str, list[Item]] = {}
+    sites: dict[str, list[Item]] = {}
     for item in root.walk():
         if item.is_definition:
-            found.setdefault(item.site, []).append(item)
-    return found
+            sites.setdefault(item.site, []).append(item)
+    return sites
 
 
 def _imported_names(text: str) -> set[str]:
-    nodes = (each for each in statements(parsed(text)) if isinstance(each, (ast.Import, ast.ImportFrom)))
+    nodes = (
+        statement
+        for statement in statements(parsed(text))
+        if isinstance(statement, (ast.Import, ast.ImportFrom))
+    )
     return {bound_as(alias) for node in nodes for alias in node.names}

@@ -93,18 +93,18 @@ class Trees:
         """
         if self.base.read("__init__.py") is None:
             return []
-        known = frozenset(self.base.files("", suffix))
-        return [file for file in self.onto.files("", suffix) if not (serves(file) or file in known)]
+        names = frozenset(self.base.files("", suffix))
+        return [file for file in self.onto.files("", suffix) if not (serves(file) or file in names)]
 
     def outline(self, file: str, *, onto: bool) -> Item | None:
         """Return a file of one of the trees as items; None if there is none or it is not Python."""
         if (onto, file) not in self._outlines:
             content = (self.onto if onto else self.base).read(file)
             try:
-                found = None if content is None else outlined(content)
+                item = None if content is None else outlined(content)
             except (NoOutlineError, UnicodeDecodeError):
-                found = None
-            self._outlines[onto, file] = found
+                item = None
+            self._outlines[onto, file] = item
         return self._outlines[onto, file]
 
     def definition(self, file: str, base: Item) -> tuple[str, Item] | None:
@@ -112,16 +112,16 @@ class Trees:
         if not base.is_definition:
             return self._value(base)
         scores: list[tuple[float, str, Item]] = []
-        for home, each in self.named(base.name):
-            if each.kind == "ClassDef" and base.kind != "ClassDef":
+        for home, definition in self.named(base.name):
+            if definition.kind == "ClassDef" and base.kind != "ClassDef":
                 continue
             before = self.outline(home, onto=False)
-            if before is not None and before.find(each.site) is not None:
+            if before is not None and before.find(definition.site) is not None:
                 continue  # It is another one, which the first tree has as well.
-            score = _likeness(base, each)
+            score = _likeness(base, definition)
             if score >= LIKE:
-                scores.append((score, home, each))
-        scores.sort(key=lambda found: -found[0])
+                scores.append((score, home, definition))
+        scores.sort(key=lambda score: -score[0])
         if not scores or (len(scores) > 1 and scores[0][0] - scores[1][0] < _CLOSE):
             return None
         return scores[0][1:]
@@ -130,8 +130,8 @@ class Trees:
         """Return whether nothing in the second tree imports a file, as something in the first, if whole, does."""
         if not serves(file) or self.base.read("__init__.py") is None or _imports_of(file, self._sources):
             return False
-        read = ((each, self.base.read(each)) for each in self.base.files(""))
-        return _imports_of(name, {each: text for each, text in read if text is not None})
+        read = ((file, self.base.read(file)) for file in self.base.files(""))
+        return _imports_of(name, {file: text for file, text in read if text is not None})
 
     def importing(self, line: str, siblings: Iterable[str] = ()) -> str:
         """Return an import of one name as the second tree has it, from where that is now; empty if that is unclear.
@@ -168,13 +168,13 @@ class Trees:
     def _homes(self, files: Sequence[str], name: str) -> set[str]:
         """Return the files of the second tree to which a definition or a value of a module may have moved."""
         was = next((file for file in files if self.base.read(file) is not None), "")
-        known = self.outline(was, onto=False) if was else None
-        before = known.find(name) if known is not None else None
+        original = self.outline(was, onto=False) if was else None
+        before = original.find(name) if original is not None else None
         if before is not None:
             moved = self.definition(was, before)
             return {moved[0]} if moved is not None else set()
         homes = {
-            file for file, each in self.named(name) if each.above is not None and each.above.kind == MODULE
+            file for file, item in self.named(name) if item.parent is not None and item.parent.kind == MODULE
         }
         if homes or not was:
             return homes
@@ -183,20 +183,20 @@ class Trees:
     def _assigning(self, name: str) -> set[str]:
         """Return the files of the second tree that assign a name at their top level, and do not in the first."""
         sign = re.compile(rb"^%s[ \t]*(?::[^=\n]+)?=(?!=)" % re.escape(name.encode()), re.M)
-        found = (file for file, text in self._sources.items() if name.encode() in text and sign.search(text))
-        return {file for file in found if not sign.search(self.base.read(file) or b"")}
+        files = (file for file, text in self._sources.items() if name.encode() in text and sign.search(text))
+        return {file for file in files if not sign.search(self.base.read(file) or b"")}
 
     def _value(self, base: Item) -> tuple[str, Item] | None:
         """Return the one file and statement to which a module's value has moved unchanged."""
-        is_of_module = base.above is not None and base.above.kind == MODULE
+        is_of_module = base.parent is not None and base.parent.kind == MODULE
         roots = ((file, self.outline(file, onto=True)) for file in self._assigning(base.name) if is_of_module)
-        found = [
-            (file, each)
+        places = [
+            (file, item)
             for file, root in roots
-            for each in (root.parts if root is not None else ())
-            if each.name == base.name and each.code == base.code
+            for item in (root.children if root is not None else ())
+            if item.name == base.name and item.code == base.code
         ]
-        return found[0] if len(found) == 1 else None
+        return places[0] if len(places) == 1 else None
 
     def _moved(self, files: Sequence[str]) -> str:
         """Return the file to which one of some files of the first tree has moved; empty if none has."""
@@ -227,7 +227,7 @@ class Trees:
         sign = re.compile(
             rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+" + re.escape(name.encode()) + rb"\b", re.M
         )
-        found: list[tuple[str, Item]] = []
+        places: list[tuple[str, Item]] = []
         homes = [
             file
             for file, content in self._sources.items()
@@ -237,8 +237,8 @@ class Trees:
             for file in homes:
                 root = self.outline(file, onto=True)
                 inside = root.definitions() if root is not None else ()
-                found += [(file, each) for each in inside if each.name == name]
-        return found
+                places += [(file, item) for item in inside if item.name == name]
+        return places
 
     @cached_property
     def _sources(self) -> dict[str, bytes]:
@@ -249,17 +249,17 @@ class Trees:
 def _imports_of(file: str, sources: Mapping[str, bytes]) -> bool:
     """Return whether other files may import a file: they name it below its folder, or are beside it and name it."""
     folder, name = posixpath.split(file.removesuffix(".py").removesuffix("/__init__"))
-    above, stem = (re.escape(each.encode()) for each in (posixpath.basename(folder), name))
+    above, stem = (re.escape(part.encode()) for part in (posixpath.basename(folder), name))
     sign = re.compile(
         rb"\b%b\.%b\b|\b%b\s+import\s*(?:\([^)]*|[^\n(]*)\b%b\b" % (above, stem, above, stem)
         if above
         else rb"\b%b\b" % stem
     )
-    beside = re.compile(rb"\b%b\b" % stem)
+    sibling = re.compile(rb"\b%b\b" % stem)
     return any(
-        (sign.search(text) or (posixpath.dirname(each).startswith(folder) and beside.search(text)))
-        for each, text in sources.items()
-        if each != file and name.encode() in text
+        (sign.search(text) or (posixpath.dirname(importer).startswith(folder) and sibling.search(text)))
+        for importer, text in sources.items()
+        if importer != file and name.encode() in text
     )
 
 
@@ -287,20 +287,22 @@ def lookalikes(tree: Tree, name: str, before: bytes | None, after: bytes | None)
     files = (
         [file for file in tree.files(SERVING, suffix) if file != name] if len(before) >= _MIN_BYTES else []
     )
-    found = [file for file in files if alike(before, tree.read(file) or b"") >= _REMOTELY]
+    candidates = [file for file in files if alike(before, tree.read(file) or b"") >= _REMOTELY]
     try:
         base = outlined(before)
         theirs = outlined(after or b"")
     except (NoOutlineError, UnicodeDecodeError):
-        return found
+        return candidates
     trees = Trees(tree, tree)
     for item in base.definitions():
         other = theirs.find(item.site)
-        for home, each in () if other is not None and other.code == item.code else trees.named(item.name):
-            is_other = (home, each.site) != (name, item.site) and home.isprintable()
-            if is_other and _likeness(item, each) >= _REMOTELY:
-                found.append(f"{home}::{each.site}")
-    return found
+        for home, definition in (
+            () if other is not None and other.code == item.code else trees.named(item.name)
+        ):
+            is_other = (home, definition.site) != (name, item.site) and home.isprintable()
+            if is_other and _likeness(item, definition) >= _REMOTELY:
+                candidates.append(f"{home}::{definition.site}")
+    return candidates
 
 
 def alike(one: bytes, other: bytes) -> float:
@@ -312,9 +314,9 @@ def alike(one: bytes, other: bytes) -> float:
 
 
 def _likeness(one: Item, other: Item) -> float:
-    if one.bare == other.bare:
+    if one.own_dedented == other.own_dedented:
         return 1.0
-    lines = (one.bare.splitlines(), other.bare.splitlines())
+    lines = (one.own_dedented.splitlines(), other.own_dedented.splitlines())
     return max(
         likeness(one, other) if one.name != other.name else 0.0,
         difflib.SequenceMatcher(None, *lines, autojunk=False).ratio(),

@@ -58,6 +58,8 @@ def import_of(names: Sequence[str], ours: Item) -> str:
 
 def import_place(block: Item) -> int:
     """Return the position of a new import: after those above all definitions, or at the beginning."""
-    end = next((at for at, each in enumerate(block.parts) if each.is_definition), len(block.parts))
-    at = [at for at, each in enumerate(block.parts[:end]) if each.is_import]
-    return at[-1] + 1 if at else int(block.docstring is not None)
+    end = next(
+        (index for index, item in enumerate(block.children) if item.is_definition), len(block.children)
+    )
+    index = [index for index, item in enumerate(block.children[:end]) if item.is_import]
+    return index[-1] + 1 if index else int(block.docstring is not None)

@@ -28,13 +28,13 @@ def another_kind(item: Item, head_only: bool, theirs: tuple[Read, str], ours: tu
 
     ``theirs`` and ``ours`` are a function that returns a file of a tree, and the file of the class.
     """
-    owner = item if item.kind == "ClassDef" else item.above
+    owner = item if item.kind == "ClassDef" else item.parent
     if owner is None or owner.kind != "ClassDef" or not (item is owner or head_only or _has_field(item)):
         return ""
     for base in _bases(owner):
         kinds = [_kinds_of(read, file, base, _MAX_STEPS) for read, file in (theirs, ours)]
         if None not in kinds and kinds[0] != kinds[1]:
-            names = [" and ".join(sorted(each or ())) or "a plain class" for each in kinds]
+            names = [" and ".join(sorted(kind or ())) or "a plain class" for kind in kinds]
             return f"its base class {base} is of another kind in this tree: {names[1]}, not {names[0]}"
     return ""
 
@@ -64,29 +64,29 @@ def _kinds_of(read: Read, file: str, name: str, steps: int) -> frozenset[str] | 
     root = read(file)
     if root is None or steps == 0:
         return None
-    found = root.find(name)
-    if found is None:
-        lines = [line for each in root.walk() if each.is_import for line in imported(each)]
+    definition = root.find(name)
+    if definition is None:
+        lines = [line for item in root.walk() if item.is_import for line in imported(item)]
         line = next((line for line in lines if line.split()[-1] == name.partition(".")[0]), "")
         source, _, taken = line.removeprefix("from ").partition(" import ")
         homes = files_of(source) if line.startswith("from ") else ()
         if not homes:
             return frozenset() if line else None  # It is a class of another package.
-        known = (_kinds_of(read, home, taken.split()[0], steps - 1) for home in homes)
-        return next((each for each in known if each is not None), None)
-    kinds = {kind for node in found.nodes if isinstance(node, ast.ClassDef) for kind in _decorated(node)}
-    for base in _bases(found):
+        candidates = (_kinds_of(read, home, taken.split()[0], steps - 1) for home in homes)
+        return next((kinds for kinds in candidates if kinds is not None), None)
+    kinds = {kind for node in definition.nodes if isinstance(node, ast.ClassDef) for kind in _decorated(node)}
+    for base in _bases(definition):
         kinds |= _kinds_of(read, file, base, steps - 1) or frozenset()
     return frozenset(kinds)
 
 
 def _decorated(node: ast.ClassDef) -> list[str]:
     """Return the kinds that its decorators make of a class."""
-    found = []
-    for each in node.decorator_list:
-        name = last_name(each)
+    names = []
+    for decorator in node.decorator_list:
+        name = last_name(decorator)
         if name in _DECORATORS:
-            words = each.keywords if isinstance(each, ast.Call) else ()
+            words = decorator.keywords if isinstance(decorator, ast.Call) else ()
             is_frozen = any(word.arg == "frozen" and ast.unparse(word.value) == "True" for word in words)
-            found.append(f"frozen {name}" if is_frozen else name)
-    return found
+            names.append(f"frozen {name}" if is_frozen else name)
+    return names

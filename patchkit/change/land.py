@@ -62,7 +62,7 @@ class LandedFile:
         outcomes = {edit.outcome for edit in self.edits}
         made = (Outcome.CHANGED, Outcome.LANDED, Outcome.KEPT)
         order = (Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET, *made)
-        return next((each for each in order if each in outcomes), Outcome.ALREADY)
+        return next((outcome for outcome in order if outcome in outcomes), Outcome.ALREADY)
 
 
 @dataclass
@@ -89,15 +89,15 @@ def land(
     An edit whose code has a name that nothing there defines is not made, nor one that leaves no valid Python. Unless
     ``adapting``, nor is one that would change or remove a statement that this tree has in a form of its own.
     """
-    known = Outlines()
+    outlines = Outlines()
     refused: dict[Key, Refusal] = {}
     own = frozenset(file for file, (before, after) in sources.items() if before is None and after is not None)
     sources, moves = _with_moves(sources)
-    sources, notes = _with_homes(sources, own, trees, known)
+    sources, notes = _with_homes(sources, own, trees, outlines)
     while True:
-        made = _Landing(trees, moves, refused, known, name)
+        made = _Landing(trees, moves, refused, outlines, name)
         landing = made.land(sources, watch)
-        found = (
+        refusals = (
             made.invalid(landing.files)
             or made.disturbing()
             or made.unmet(landing.files, sources)
@@ -105,7 +105,7 @@ def land(
             or made.of_another_kind(landing.files)
             or ({} if adapting else made.adapted(sources))
         )
-        more = {key: why for key, why in found.items() if key not in refused}
+        more = {key: why for key, why in refusals.items() if key not in refused}
         if not more:
             made.lay_out(sources, landing)
             made.report_orphans(landing.files, sources)
@@ -125,29 +125,29 @@ def _with_moves(sources: Sources) -> tuple[Sources, dict[str, str]]:
         score, new = max(likely, default=(0.0, ""))
         if score >= LIKE:
             moves[old] = new
-    found = {
+    moved = {
         file: (before, added[moves[file]] if file in moves else after)
         for file, (before, after) in sources.items()
         if file not in moves.values()
     }
-    return found, moves
+    return moved, moves
 
 
 def _with_homes(
-    sources: Sources, own: frozenset[str], trees: Trees, known: Outlines
+    sources: Sources, own: frozenset[str], trees: Trees, outlines: Outlines
 ) -> tuple[Sources, dict[str, list[str]]]:
     """Return the change with its new imports from where the second tree has what they import, and notes on these.
 
     What comes from its ``own`` new or renamed files stays.
     """
-    found = dict(sources)
+    sources_found = dict(sources)
     notes: dict[str, list[str]] = {}
     for name, (before, after) in sources.items():
         with suppress(NoOutlineError, UnicodeDecodeError):
             if after is None or not name.endswith(".py"):
                 continue
-            theirs, there = known.of(after), trees.outline(trees.file(name) or name, onto=True)
-            old = _imported_names(known.of(before or b""))
+            theirs, there = outlines.of(after), trees.outline(trees.file(name) or name, onto=True)
+            old = _imported_names(outlines.of(before or b""))
             siblings = sorted(_imported_names(there)) if there is not None else []
             homes = {
                 line: home
@@ -156,27 +156,27 @@ def _with_homes(
                 if (home := trees.importing(line, siblings)) not in {"", line}
             }
             if homes:
-                found[name] = before, encoded(_imported_from(homes, theirs), after)
+                sources_found[name] = before, encoded(_imported_from(homes, theirs), after)
                 notes[name] = [f"`{line}` is `{home}` in this tree" for line, home in sorted(homes.items())]
-    return found, notes
+    return sources_found, notes
 
 
 def _imported_names(root: Item) -> set[str]:
     """Return all imports of a file, each as an import of one name."""
-    return {line for each in root.walk() if each.is_import for line in imported(each)}
+    return {line for item in root.walk() if item.is_import for line in imported(item)}
 
 
 def _imported_from(homes: Mapping[str, str], root: Item) -> str:
     """Return a file with some imports, of one name each, replaced by others."""
     output = Output()
-    for each in (
-        each for each in root.walk() if each.is_import and not homes.keys().isdisjoint(imported(each))
+    for import_item in (
+        item for item in root.walk() if item.is_import and not homes.keys().isdisjoint(imported(item))
     ):
         modules: dict[str, list[str]] = {}
-        for line in imported(each):
+        for line in imported(import_item):
             home = homes.get(line, line)
             modules.setdefault(home.partition(" import ")[0], []).append(home)
-        output.write(each, "".join(import_of(lines, each) for lines in modules.values()))
+        output.write(import_item, "".join(import_of(lines, import_item) for lines in modules.values()))
     return output.render(root)
 
 
@@ -185,7 +185,7 @@ def _binds(edit: EditOutcome, name: str) -> bool:
     tree = parsed_or_none(edit.wanted.encode())
     if tree is None:  # It is a header.
         return name in {*words(edit.wanted)}.difference(words(edit.base_text))
-    return any(name in bound_names(each) for each in own_statements(tree.body))
+    return any(name in bound_names(statement) for statement in own_statements(tree.body))
 
 
 def _defined(item: Item) -> set[str]:
@@ -214,14 +214,14 @@ class _Landing:
         trees: Trees,
         moves: Mapping[str, str],
         refused: Mapping[Key, Refusal],
-        known: Outlines,
+        outlines: Outlines,
         name: str,
     ) -> None:
         self._trees = trees
         self._moves = dict(moves)
-        self._known = known
+        self._known = outlines
         self._contents: dict[str, bytes | None] = {}
-        self._merging = Merge(lambda _item: None, EditLog(refused), known.correspondence)
+        self._merging = Merge(lambda _item: None, EditLog(refused), outlines.correspondence)
         self._name = name
         self._marked: dict[str, bytes | None] = {}
         self._roots: dict[str, Item] = {}
@@ -255,40 +255,40 @@ class _Landing:
 
     def invalid(self, files: Sequence[LandedFile]) -> dict[Key, Refusal]:
         """Return the edits that leave a function, or otherwise the file, invalid Python."""
-        found: dict[Key, Refusal] = {}
+        refusals: dict[Key, Refusal] = {}
         for name, content in self._written():
             if fault_of(content) is not None:
                 edits = self._inside(name, files)
                 within = [edit for edit in edits if not self._is_valid_around(edit)]
                 why = Outcome.UNMET, "the result would not be valid Python"
-                found |= {edit.key: why for edit in within or edits if edit.key}
-        return found
+                refusals |= {edit.key: why for edit in within or edits if edit.key}
+        return refusals
 
     def disturbing(self) -> dict[Key, Refusal]:
         """Return the edits that leave a statement unreachable, or reverse the order of this tree's."""
-        found = self._merging.disturbing()
-        return {edit.key: (Outcome.CONFLICT, reason) for edit, reason in found if edit.key is not None}
+        edits = self._merging.disturbing()
+        return {edit.key: (Outcome.CONFLICT, reason) for edit, reason in edits if edit.key is not None}
 
     def unmet(self, files: Sequence[LandedFile], sources: Sources) -> dict[Key, Refusal]:
         """Return the edits that leave a name undefined in their file that the change's file defines, and what it is."""
-        found: dict[Key, Refusal] = {}
+        refusals: dict[Key, Refusal] = {}
         left = [edit for file in files for edit in file.edits if edit.outcome in NOT_MADE]
         for name, content in self._written():
             theirs = (sources[file][1] or b"" for file in self._from[name])
-            imports = [line for each in self._roots[name].walk() if each.is_import for line in imported(each)]
+            imports = [line for item in self._roots[name].walk() if item.is_import for line in imported(item)]
             for missing in self._trees.undefined(name, content, *theirs):
                 for edit in self._inside(name, files):
                     assert edit.key is not None
                     item, part = edit.key
                     text = item.head if part else item.own
                     if missing in words(edit.wanted or text) or missing in _defined(item):
-                        home = next((each.site for each in left if _binds(each, missing)), "")
+                        home = next((edit.site for edit in left if _binds(edit, missing)), "")
                         where = f", since the edit of {home} is not made" if home else " in this tree"
                         where = (
                             ", but imported for type checkers" if missing in map(bound, imports) else where
                         )
-                        found[edit.key] = Outcome.UNMET, f"{missing} is not defined{where}"
-        return found
+                        refusals[edit.key] = Outcome.UNMET, f"{missing} is not defined{where}"
+        return refusals
 
     def repeating(self, files: Sequence[LandedFile], sources: Sources) -> dict[Key, Refusal]:
         """Return the edits of which this tree has a variant of its own."""
@@ -298,7 +298,7 @@ class _Landing:
                 if name.endswith(".py"):
                     outlines[name] = self._known.of(before or b""), self._known.of(after or b"")
         names = new_names(*([pair[side] for pair in outlines.values()] for side in (0, 1)))
-        found: dict[Key, Refusal] = {}
+        refusals: dict[Key, Refusal] = {}
         for file in files:
             if file.file in outlines:
                 base, theirs = outlines[file.file]
@@ -306,12 +306,12 @@ class _Landing:
                     if edit.key is not None and edit.key[0].root is theirs:
                         variant = variant_of(edit, base, names)
                         why = Outcome.CONFLICT, f"this tree has a variant of it: `{variant}`"
-                        found |= {edit.key: why} if variant else {}
-        return found
+                        refusals |= {edit.key: why} if variant else {}
+        return refusals
 
     def of_another_kind(self, files: Sequence[LandedFile]) -> dict[Key, Refusal]:
         """Return the edits of classes whose base class is of another kind in this tree."""
-        found: dict[Key, Refusal] = {}
+        refusals: dict[Key, Refusal] = {}
         for file in files:
             for edit in file.edits:
                 home = edit.place and next(
@@ -320,8 +320,8 @@ class _Landing:
                 if edit.key is not None and home:
                     item, part = edit.key
                     reason = self._another_kind(item, file.file, home, head_only=bool(part))
-                    found |= {edit.key: (Outcome.CONFLICT, reason)} if reason else {}
-        return found
+                    refusals |= {edit.key: (Outcome.CONFLICT, reason)} if reason else {}
+        return refusals
 
     def _another_kind(self, item: Item, file: str, home: str, *, head_only: bool) -> str:
         """Return how a base class differs in kind for an item of a file of the change, ``home`` in this tree."""
@@ -340,9 +340,9 @@ class _Landing:
         if not file.endswith(".py") or not may_depend(before, after):
             return True
         with suppress(NoOutlineError, UnicodeDecodeError):
-            known = {each.code for each in self._known.of(before).walk()}
-            new = (each for each in self._known.of(after).walk() if each.code not in known)
-            return not any(self._another_kind(each, file, home, head_only=False) for each in new)
+            codes = {item.code for item in self._known.of(before).walk()}
+            new = (item for item in self._known.of(after).walk() if item.code not in codes)
+            return not any(self._another_kind(item, file, home, head_only=False) for item in new)
         return True
 
     def report_orphans(self, files: Sequence[LandedFile], sources: Sources) -> None:
@@ -384,7 +384,7 @@ class _Landing:
         """Return the edits that were made in a file."""
         edits = [edit for file in files for edit in file.edits if edit.key is not None and edit.place]
         return [
-            edit for edit in edits if edit.place and self._roots[name] in (edit.place, *edit.place.around)
+            edit for edit in edits if edit.place and self._roots[name] in (edit.place, *edit.place.ancestors)
         ]
 
     def _is_valid_around(self, edit: EditOutcome) -> bool:
@@ -460,96 +460,96 @@ class _Landing:
     def _target(self, name: str) -> str:
         return self._moves.get(name, name)
 
-    def _rename(self, found: LandedFile) -> None:
+    def _rename(self, landed: LandedFile) -> None:
         """Rename a file as the change does, and note if it already has the new name."""
-        target = self._target(found.file)
-        if target == found.file:
+        target = self._target(landed.file)
+        if target == landed.file:
             return
-        if target == found.onto:
-            found.edits.append(EditOutcome("", Outcome.ALREADY, f"already renamed to {target}"))
+        if target == landed.onto:
+            landed.edits.append(EditOutcome("", Outcome.ALREADY, f"already renamed to {target}"))
             return
-        self._moves[found.onto] = target
-        found.notes.append(f"renamed {found.onto} to {target}")
-        found.edits.append(EditOutcome("", Outcome.LANDED))
+        self._moves[landed.onto] = target
+        landed.notes.append(f"renamed {landed.onto} to {target}")
+        landed.edits.append(EditOutcome("", Outcome.LANDED))
 
     def _port_file(self, name: str, before: bytes | None, after: bytes | None) -> LandedFile:
         if before is None:
             return self._add_file(name, after or b"")
         onto = self._trees.file(name)
         if onto is None:
-            found = LandedFile(name, name)
+            landed = LandedFile(name, name)
             outcome = Outcome.ALREADY if after is None else Outcome.NO_SITE
             reason = "" if after is None else f"the tree has no {name}"
             if (
                 after is not None
                 and name.endswith(".py")
-                and self._port_moved_definitions(found, before, after)
+                and self._port_moved_definitions(landed, before, after)
             ):
-                return found
-            found.edits.append(EditOutcome("", outcome, reason))
-            return found
-        found = LandedFile(name, onto)
+                return landed
+            landed.edits.append(EditOutcome("", outcome, reason))
+            return landed
+        landed = LandedFile(name, onto)
         if onto != name:
-            found.notes.append(f"{name} is {onto} in this tree")
+            landed.notes.append(f"{name} is {onto} in this tree")
         target = self._target(name)
         if target not in {name, onto} and self._trees.onto.read(target) not in {None, after}:
-            found.edits.append(
+            landed.edits.append(
                 EditOutcome(
                     "",
                     Outcome.CONFLICT,
                     f"the change renames the file to {target}, and this tree has another",
                 )
             )
-            return found
-        self._rename(found)
+            return landed
+        self._rename(landed)
         ours = self._trees.onto.read(onto) or b""
         if after is None:
-            self._delete_file(found, before, ours)
+            self._delete_file(landed, before, ours)
         elif ours == after:
-            self._keep_file(found, ours)
+            self._keep_file(landed, ours)
         elif ours == before and not self._merging.log.refused and self._fits(name, onto, before, after):
             self._put(onto, after)
-            found.edits.append(EditOutcome("", Outcome.LANDED))
+            landed.edits.append(EditOutcome("", Outcome.LANDED))
         else:
-            self._merge(found, before, after, ours)
-        return found
+            self._merge(landed, before, after, ours)
+        return landed
 
-    def _keep_file(self, found: LandedFile, ours: bytes) -> None:
+    def _keep_file(self, landed: LandedFile, ours: bytes) -> None:
         """Record that a file already has the change's content, apart from a rename."""
-        if self._target(found.onto) != found.onto:
-            self._put(found.onto, ours)
-        elif not found.edits:
-            found.edits.append(EditOutcome("", Outcome.ALREADY))
+        if self._target(landed.onto) != landed.onto:
+            self._put(landed.onto, ours)
+        elif not landed.edits:
+            landed.edits.append(EditOutcome("", Outcome.ALREADY))
 
     def _add_file(self, name: str, after: bytes) -> LandedFile:
-        found = LandedFile(name, name)
+        landed = LandedFile(name, name)
         ours = self._trees.onto.read(name)
         if ours is None:
             self._contents[name] = after
-            found.edits.append(EditOutcome("", Outcome.LANDED))
+            landed.edits.append(EditOutcome("", Outcome.LANDED))
         elif not _same(ours, after):
-            found.edits.append(
+            landed.edits.append(
                 EditOutcome("", Outcome.CONFLICT, "the change adds the file, and this tree has another")
             )
         elif _has_own_comments(after, ours):
             reason = "this tree has the file, without the comments of the change"
-            found.edits.append(EditOutcome("", Outcome.KEPT, reason))
+            landed.edits.append(EditOutcome("", Outcome.KEPT, reason))
         else:
-            found.edits.append(EditOutcome("", Outcome.ALREADY))
-        return found
+            landed.edits.append(EditOutcome("", Outcome.ALREADY))
+        return landed
 
-    def _delete_file(self, found: LandedFile, before: bytes, ours: bytes) -> None:
+    def _delete_file(self, landed: LandedFile, before: bytes, ours: bytes) -> None:
         if _same(ours, before) and not _has_own_comments(ours, before):
-            self._contents[found.onto] = None
-            found.edits.append(EditOutcome("", Outcome.LANDED))
+            self._contents[landed.onto] = None
+            landed.edits.append(EditOutcome("", Outcome.LANDED))
         else:
-            found.edits.append(
+            landed.edits.append(
                 EditOutcome(
                     "", Outcome.CONFLICT, "the change deletes the file, and this tree's version differs"
                 )
             )
 
-    def _merge(self, found: LandedFile, before: bytes, after: bytes, ours: bytes) -> None:
+    def _merge(self, landing: LandedFile, before: bytes, after: bytes, ours: bytes) -> None:
         reason = "the file is not text, and this tree's version differs"
         try:
             change = decoded(before), decoded(after)
@@ -558,50 +558,50 @@ class _Landing:
             )
             texts = (*change, decoded(ours))
         except UnicodeDecodeError:
-            found.edits.append(EditOutcome("", Outcome.CONFLICT, reason))
+            landing.edits.append(EditOutcome("", Outcome.CONFLICT, reason))
             return
-        known = self._trees.outline(found.onto, onto=True) if found.onto.endswith(".py") else None
+        root = self._trees.outline(landing.onto, onto=True) if landing.onto.endswith(".py") else None
         try:
             base, theirs = self._known.of(before), self._known.of(after)
         except NoOutlineError:
-            known = None
-        if known is None:
+            root = None
+        if root is None:
             text, edits = lines.merged(*texts)
-            reason = _unreachable(*texts[1:], text) if found.onto.endswith(".py") else ""
+            reason = _unreachable(*texts[1:], text) if landing.onto.endswith(".py") else ""
             if reason:
                 landed = Outcome.LANDED
                 edits = [
-                    replace(each, outcome=Outcome.CONFLICT, reason=reason) if each.outcome is landed else each
-                    for each in edits
+                    replace(edit, outcome=Outcome.CONFLICT, reason=reason) if edit.outcome is landed else edit
+                    for edit in edits
                 ]
                 text = texts[2]
-            found.edits += edits
-            if text != texts[2] or self._target(found.onto) != found.onto:
-                self._put(found.onto, encoded(text, ours))
+            landing.edits += edits
+            if text != texts[2] or self._target(landing.onto) != landing.onto:
+                self._put(landing.onto, encoded(text, ours))
             return
-        self._register(found.onto, known, found.file)
-        self._record_edits(found, lambda: self._merging.make(base, theirs, known))
-        found.edits = [reported(edit, base) for edit in found.edits]
+        self._register(landing.onto, root, landing.file)
+        self._record_edits(landing, lambda: self._merging.make(base, theirs, root))
+        landing.edits = [reported(edit, base) for edit in landing.edits]
 
-    def _record_edits(self, found: LandedFile, make: Callable[[], None]) -> None:
+    def _record_edits(self, landed: LandedFile, make: Callable[[], None]) -> None:
         """Make edits, and record them for a file."""
         first = len(self._merging.log.edits)
-        self._merging.elsewhere = lambda item: self._elsewhere(found, item)
+        self._merging.elsewhere = lambda item: self._elsewhere(landed, item)
         make()
-        found.edits += self._merging.log.edits[first:]
-        found.notes += sorted(self._merging.rename_notes)
+        landed.edits += self._merging.log.edits[first:]
+        landed.notes += sorted(self._merging.rename_notes)
         self._merging.rename_notes.clear()
 
-    def _elsewhere(self, found: LandedFile, item: Item) -> Item | None:
-        place = self._trees.definition(found.file, item)
+    def _elsewhere(self, landed: LandedFile, item: Item) -> Item | None:
+        place = self._trees.definition(landed.file, item)
         if place is None:
             return None
         file, definition = place
-        names = [each.site if each.is_definition else each.name for each in (item, definition)]
-        found.notes.append(f"{names[0]} is {names[1]} in {file} of this tree")
+        names = [item.site if item.is_definition else item.name for item in (item, definition)]
+        landed.notes.append(f"{names[0]} is {names[1]} in {file} of this tree")
         root = self._trees.outline(file, onto=True)
         assert root is not None  # The definition is in it.
-        self._register(file, root, found.file)
+        self._register(file, root, landed.file)
         return definition
 
     def _register(self, name: str, root: Item, source: str) -> None:
@@ -609,13 +609,13 @@ class _Landing:
         self._roots.setdefault(name, root)
         self._from.setdefault(name, []).append(source)
 
-    def _port_moved_definitions(self, found: LandedFile, before: bytes, after: bytes) -> bool:
+    def _port_moved_definitions(self, landed: LandedFile, before: bytes, after: bytes) -> bool:
         """Make the edits of a file that the tree lacks in its definitions elsewhere."""
         try:
             base, theirs = self._known.of(before), self._known.of(after)
         except (NoOutlineError, UnicodeDecodeError):
             return False
-        self._record_edits(found, lambda: self._merging.merge_moved_definitions(found.file, base, theirs))
+        self._record_edits(landed, lambda: self._merging.merge_moved_definitions(landed.file, base, theirs))
         return True
 
 
@@ -623,14 +623,14 @@ def _unreachable(theirs: str, ours: str, result: str) -> str:
     """Return why a merge by lines leaves a statement unreachable; empty if none is, or a text is not Python."""
     try:
         trees = [parsed(text) for text in (theirs, ours, result)]
-        return next((each.reason for each in unreachable(*([tree] for tree in trees))), "")
+        return next((fault.reason for fault in unreachable(*([tree] for tree in trees))), "")
     except INVALID:
         return ""
 
 
 def _imports(module: Item) -> dict[str, str]:
     """Return the names that a file's top-level imports bind, each as an import of that name alone."""
-    lines = [line for each in module.parts if each.is_import for line in imported(each)]
+    lines = [line for item in module.children if item.is_import for line in imported(item)]
     return {line.split()[-1].partition(".")[0]: line for line in lines}
 
 

@@ -33,22 +33,22 @@ def merged(base: str, theirs: str, ours: str) -> tuple[str, list[EditOutcome]]:
     # Iterating a stream splits at line feeds only, as git does.
     b, t, o = (list(io.StringIO(text)) for text in (base, theirs, ours))
     own = _hunks(b, o)
-    known, current = Counter(b), Counter(o)
+    base_lines, current = Counter(b), Counter(o)
     made: list[_Hunk] = []
     edits: list[EditOutcome] = []
     for hunk in _hunks(b, t):
-        touching = [each for each in own if each.start <= hunk.end and hunk.start <= each.end]
+        touching = [edit for edit in own if edit.start <= hunk.end and hunk.start <= edit.end]
         removed = b[hunk.start : hunk.end]
         site, base_text, wanted = f"line {hunk.start + 1}", "".join(removed), "".join(hunk.lines)
         if not touching:
             made.append(hunk)
             edits.append(EditOutcome(site, Outcome.LANDED))
             continue
-        is_moved = any(line.strip() and current[line] >= known[line] for line in removed)
+        is_moved = any(line.strip() and current[line] >= base_lines[line] for line in removed)
         if touching == [hunk] and not is_moved:
             edits.append(EditOutcome(site, Outcome.ALREADY))
             continue
-        ours_text = "".join(line for each in touching for line in each.lines)
+        ours_text = "".join(line for edit in touching for line in edit.lines)
         reason = "the lines differ in this tree"
         edits.append(EditOutcome(site, Outcome.CONFLICT, reason, base_text, ours_text, wanted))
     return _made(b, sorted((*own, *made))), edits
@@ -63,13 +63,15 @@ def clean(base: str, theirs: str, ours: str) -> str | None:
 def _hunks(one: Sequence[str], other: Sequence[str]) -> list[_Hunk]:
     # Most lines at both ends are equal, and a comparison takes long.
     least = min(len(one), len(other))
-    start = next((at for at in range(least) if one[at] != other[at]), least)
-    end = next((at for at in range(least - start) if one[-1 - at] != other[-1 - at]), least - start)
-    inner, beside = _units(one[start : len(one) - end]), _units(other[start : len(other) - end])
-    at = list(accumulate(map(len, inner), initial=start))
-    codes = difflib.SequenceMatcher(None, inner, beside, autojunk=False).get_opcodes()
+    start = next((index for index in range(least) if one[index] != other[index]), least)
+    end = next(
+        (index for index in range(least - start) if one[-1 - index] != other[-1 - index]), least - start
+    )
+    base_units, other_units = _units(one[start : len(one) - end]), _units(other[start : len(other) - end])
+    offsets = list(accumulate(map(len, base_units), initial=start))
+    codes = difflib.SequenceMatcher(None, base_units, other_units, autojunk=False).get_opcodes()
     return [
-        _Hunk(at[first], at[last], [line for unit in beside[low:high] for line in unit])
+        _Hunk(offsets[first], offsets[last], [line for unit in other_units[low:high] for line in unit])
         for tag, first, last, low, high in codes
         if tag != "equal"
     ]
@@ -98,13 +100,14 @@ def with_block(base: bytes, theirs: bytes, ours: bytes) -> bytes | None:
     """
     base_lines, their_lines = base.splitlines(keepends=True), theirs.splitlines(keepends=True)
     length = min(len(base_lines), len(their_lines))
-    start = next((at for at in range(length) if base_lines[at] != their_lines[at]), length)
+    start = next((index for index in range(length) if base_lines[index] != their_lines[index]), length)
     # The equal lines at the end do not overlap those at the start.
     same = next(
-        (at for at in range(length - start) if base_lines[-1 - at] != their_lines[-1 - at]), length - start
+        (index for index in range(length - start) if base_lines[-1 - index] != their_lines[-1 - index]),
+        length - start,
     )
     first, last = max(start - _CONTEXT, 0), max(same - _CONTEXT, 0)
     old, new = (b"".join(lines[first : len(lines) - last]) for lines in (base_lines, their_lines))
-    text, old, new = (b"\n" + each for each in (ours, old, new))
+    text, old, new = (b"\n" + text for text in (ours, old, new))
     # Of equal lines, those that were changed cannot be distinguished.
     return None if text.count(old) != 1 or new in text else text.replace(old, new)[1:]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from patchkit.change import tokens
+from patchkit.change.alignment import Alignment, is_incidental, moved_items, noted_place
 from patchkit.change.comments import (
     comments,
     loses_comments,
@@ -29,7 +30,6 @@ from patchkit.change.outline import NoOutlineError, outline
 from patchkit.change.output import Output
 from patchkit.change.policy import Policy
 from patchkit.change.regions import Region, blocks_of, marked_numbers
-from patchkit.change.row import Row, is_incidental, moved_items, noted_place
 from patchkit.change.sequence import codes, disturbances
 from patchkit.change.statements import merged_header, merged_statement
 from patchkit.lines import lines_with_ends
@@ -37,9 +37,9 @@ from patchkit.lines import lines_with_ends
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
+    from patchkit.change.alignment import Chunk
     from patchkit.change.edits import Refusal
     from patchkit.change.outline import Item
-    from patchkit.change.row import Gap
 
     Elsewhere = Callable[[Item], Item | None]
 
@@ -77,12 +77,14 @@ class Merge:
         reason = f"the tree has no {file}"
         pairs = self.correspondence.parts(base, theirs)
         for one, other in pairs.items():
-            if one.plain != other.plain and one.is_definition:
+            if one.dedented != other.dedented and one.is_definition:
                 self._change_elsewhere(one, other)
-            elif one.plain != other.plain and not (one.is_import or self._change_value_elsewhere(one, other)):
+            elif one.dedented != other.dedented and not (
+                one.is_import or self._change_value_elsewhere(one, other)
+            ):
                 self.log.record(one, Outcome.NO_SITE, reason, theirs=other)
-        for each in (each for each in theirs.parts if each not in pairs.values() and not each.is_import):
-            self.log.record(each, Outcome.NO_SITE, reason, theirs=each)
+        for item in (item for item in theirs.children if item not in pairs.values() and not item.is_import):
+            self.log.record(item, Outcome.NO_SITE, reason, theirs=item)
 
     def marked(self, root: Item, name: str, numbers: Mapping[EditOutcome, int]) -> tuple[str, frozenset[int]]:
         """Return a file with markers at its conflicts, and the numbers of the edits in conflict.
@@ -110,30 +112,35 @@ class Merge:
             except NoOutlineError:  # Such as deeper nesting than is followed.
                 continue
             around = {*ours.walk()}
-            edits = [each for each in self.log.edits if each.key is not None and each.place in around]
+            edits = [edit for edit in self.log.edits if edit.key is not None and edit.place in around]
             for reason, disturbed in disturbances(versions, result, self.correspondence):
                 concerned = [
-                    each for each in edits if each.key and not disturbed.isdisjoint(codes(each.key[0].nodes))
+                    edit for edit in edits if edit.key and not disturbed.isdisjoint(codes(edit.key[0].nodes))
                 ]
-                yield from ((each, reason) for each in concerned or edits)
+                yield from ((edit, reason) for edit in concerned or edits)
 
     def _merge_item(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make the changes between two versions of an item in the tree's version."""
         self._merge_lead(base, theirs, ours)
-        base_text, theirs_text = self._renamed(base.bare, ours), self._renamed(theirs.bare, ours)
+        base_text, theirs_text = (
+            self._renamed(base.own_dedented, ours),
+            self._renamed(theirs.own_dedented, ours),
+        )
         if base_text == theirs_text:
             return
         # A class is compared part by part.
         if ours.kind != "ClassDef" and theirs.code == ours.code and base.code != theirs.code:
             self._record_present(base, theirs, ours)
             return
-        is_nested = base.parts and theirs.parts and ours.parts and base.form == theirs.form == ours.form
-        if is_nested and (ours.bare != base_text or self.log.is_refused_inside(base, theirs)):
+        is_nested = (
+            base.children and theirs.children and ours.children and base.form == theirs.form == ours.form
+        )
+        if is_nested and (ours.own_dedented != base_text or self.log.is_refused_inside(base, theirs)):
             self._merge_header(base, theirs, ours)
             self._merge_parts(base, theirs, ours)
         elif self.log.is_refused((theirs, ""), base=base, theirs=theirs, region=Region.of(ours)):
             pass
-        elif ours.bare == base_text:
+        elif ours.own_dedented == base_text:
             self.output.write(ours, theirs_text)
             self.log.record(theirs, Outcome.LANDED, ours=ours, key=(theirs, ""))
         elif theirs.code == ours.code and base.code != theirs.code:
@@ -143,21 +150,24 @@ class Merge:
 
     def _record_present(self, base: Item, theirs: Item, ours: Item) -> None:
         """Record that the code of an edit is already there, and whether its comments are."""
-        if loses_comments(theirs.bare, base.bare, ours.bare):
+        if loses_comments(theirs.own_dedented, base.own_dedented, ours.own_dedented):
             reason = "this tree has the code, without the comment of the change"
             self.log.record(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
         else:
             self.log.record(theirs, Outcome.ALREADY)
 
     def _merge_texts(self, base: Item, theirs: Item, ours: Item) -> None:
-        base_text, theirs_text = self._renamed(base.bare, ours), self._renamed(theirs.bare, ours)
-        ours_text = ours.bare
+        base_text, theirs_text = (
+            self._renamed(base.own_dedented, ours),
+            self._renamed(theirs.own_dedented, ours),
+        )
+        ours_text = ours.own_dedented
         if base.code == ours.code and not loses_comments(ours_text, base_text, theirs_text):
             result = theirs_text
         elif base.code == theirs.code:
             self._record_kept(base, theirs, ours, "this tree's version differs")
             return
-        elif base.parts or theirs.parts or ours.parts or not self._may_merge(base):
+        elif base.children or theirs.children or ours.children or not self._may_merge(base):
             self.log.conflict(base, theirs, ours, "this tree's version differs too much to merge")
             return
         else:
@@ -186,7 +196,9 @@ class Merge:
 
     def _record_kept(self, base: Item, theirs: Item, ours: Item, what: str) -> None:
         """Record that the tree's comments and layout of an item are kept, unless the change's comments are there."""
-        base_comments, theirs_comments, ours_comments = (comments(each.bare) for each in (base, theirs, ours))
+        base_comments, theirs_comments, ours_comments = (
+            comments(item.own_dedented) for item in (base, theirs, ours)
+        )
         is_layout = base_comments == theirs_comments
         if (is_layout and self.policy is Policy.REFUSE) or (
             not is_layout
@@ -232,14 +244,17 @@ class Merge:
         if comments is not None:
             self.log.record(theirs, Outcome.LANDED)
             return spaced(base_text, theirs_text, ours_text, comments)
-        where = "above it" if base.above is not None else "at the end of the file"
+        where = "above it" if base.parent is not None else "at the end of the file"
         reason = f"this tree has another comment {where}, which was kept"
         self.log.record(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
         return None
 
     def _merge_header(self, base: Item, theirs: Item, ours: Item) -> None:
-        base_text, theirs_text = self._renamed(base.bare_head, ours), self._renamed(theirs.bare_head, ours)
-        ours_text, region = ours.bare_head, Region(ours)
+        base_text, theirs_text = (
+            self._renamed(base.head_dedented, ours),
+            self._renamed(theirs.head_dedented, ours),
+        )
+        ours_text, region = ours.head_dedented, Region(ours)
         if (
             base_text == theirs_text
             or not base_text
@@ -256,13 +271,13 @@ class Merge:
             return
         elif self.policy is Policy.REFUSE:
             reason = "this tree's header differs"
-            self.log.reject(base.site, reason, (base.bare_head, theirs.bare_head), region)
+            self.log.reject(base.site, reason, (base.head_dedented, theirs.head_dedented), region)
             return
         else:
             try:
                 result, outcome = merged_header(base_text, theirs_text, ours_text, ours.kind), Outcome.CHANGED
             except tokens.ClashError as error:
-                self.log.reject(base.site, str(error), (base.bare_head, theirs.bare_head), region)
+                self.log.reject(base.site, str(error), (base.head_dedented, theirs.head_dedented), region)
                 return
             if result == ours_text:
                 self.log.record(theirs, Outcome.ALREADY)
@@ -286,17 +301,22 @@ class Merge:
         """Return whether the tree's item equals the one that is removed, apart from renames."""
         if base.code == ours.code or self.policy is Policy.REFUSE:
             return base.code == ours.code
-        return tokens.words(self._renamed(base.bare, ours)) == tokens.words(ours.bare)
+        return tokens.words(self._renamed(base.own_dedented, ours)) == tokens.words(ours.own_dedented)
 
     def _is_within(self, base: Item, ours: Item) -> bool:
         """Return whether everything in the tree's item is in the one that is removed: it may lack statements of it."""
         if self._is_same(base, ours):
             return True
-        heads = tokens.words(self._renamed(base.bare_head, ours)), tokens.words(ours.bare_head)
-        if self.policy is Policy.REFUSE or base.kind != ours.kind or heads[0] != heads[1] or not ours.parts:
+        heads = tokens.words(self._renamed(base.head_dedented, ours)), tokens.words(ours.head_dedented)
+        if (
+            self.policy is Policy.REFUSE
+            or base.kind != ours.kind
+            or heads[0] != heads[1]
+            or not ours.children
+        ):
             return False
-        rest = iter(base.parts)
-        return all(any(self._is_within(one, part) for one in rest) for part in ours.parts)
+        rest = iter(base.children)
+        return all(any(self._is_within(one, part) for one in rest) for part in ours.children)
 
     def _merge_parts(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make the changes between the parts of two versions of an item in the tree's version."""
@@ -304,70 +324,70 @@ class Merge:
         to_ours = self.correspondence.parts(base, ours)
         if self.policy is Policy.ADAPT and ours.is_function and ours not in self._names:
             self._names[ours] = self.correspondence.names(base, ours)
-        if not ours.is_scope and all(each.is_scope for each in ours.around):
+        if not ours.is_scope and all(item.is_scope for item in ours.ancestors):
             self._merged.append((base, theirs, ours))
-        row = Row(base, theirs, ours, to_theirs, to_ours, self.policy)
-        gaps = list(row.gaps())
-        moves = {} if base.is_scope else moved_items(gaps)
+        alignment = Alignment(base, theirs, ours, to_theirs, to_ours, self.policy)
+        chunks = list(alignment.chunks())
+        moves = {} if base.is_scope else moved_items(chunks)
         conflicting: set[Item] = set()
         for one, other in to_theirs.items():
-            if one.plain != other.plain:
+            if one.dedented != other.dedented:
                 first = len(self.log.edits)
-                self._change(row, one, other)
+                self._change(alignment, one, other)
                 is_conflict = any(edit.outcome is Outcome.CONFLICT for edit in self.log.edits[first:])
-                conflicting |= {other} if is_conflict and not other.parts else set()
+                conflicting |= {other} if is_conflict and not other.children else set()
         for one, other in moves.items():
-            self._move(row, one, other)
-        for gap in (gap.without_moves(moves) for gap in gaps):
-            self._add_docstring(row, gap)
-            if not (gap.removed or gap.added):
+            self._move(alignment, one, other)
+        for chunk in (chunk.without_moves(moves) for chunk in chunks):
+            self._add_docstring(alignment, chunk)
+            if not (chunk.removed or chunk.added):
                 continue
-            beside = {
-                *theirs.parts[max(0, gap.left) : gap.left + 1],
-                *theirs.parts[gap.right : gap.right + 1],
+            neighbours = {
+                *theirs.children[max(0, chunk.left) : chunk.left + 1],
+                *theirs.children[chunk.right : chunk.right + 1],
             }
-            refusal = self._refused_removal(row, gap)
-            if conflicting & beside and not base.is_scope:
-                self._reject_gap(row, gap, "it is next to a conflict")
+            refusal = self._refused_removal(alignment, chunk)
+            if conflicting & neighbours and not base.is_scope:
+                self._reject_chunk(alignment, chunk, "it is next to a conflict")
             elif refusal:
-                self._reject_gap(row, gap, refusal)
-            elif not (gap.removed and gap.added) or (base.is_scope and not self._is_exchange(gap)):
-                self._exchange(row, gap)
+                self._reject_chunk(alignment, chunk, refusal)
+            elif not (chunk.removed and chunk.added) or (base.is_scope and not self._is_exchange(chunk)):
+                self._exchange(alignment, chunk)
             else:
-                self._replace(row, gap)
+                self._replace(alignment, chunk)
         top = self.output.first(ours)
-        if top is not None and top is not ours.parts[0] and top in row.only_in_ours():
+        if top is not None and top is not ours.children[0] and top in alignment.only_in_ours():
             # Its blank lines separated it from what was deleted.
-            self.output.write_lead(top, spaced_as(ours.parts[0].lead, self.output.lead(top)))
+            self.output.write_lead(top, spaced_as(ours.children[0].lead, self.output.lead(top)))
 
-    def _move(self, row: Row, base: Item, theirs: Item) -> None:
+    def _move(self, alignment: Alignment, base: Item, theirs: Item) -> None:
         """Move a statement to its new place, with the tree's text."""
-        ours = row.to_ours.get(base)
-        if ours is None and any(theirs.code == each.code for each in row.only_in_ours()):
+        ours = alignment.to_ours.get(base)
+        if ours is None and any(theirs.code == item.code for item in alignment.only_in_ours()):
             self.log.record(theirs, Outcome.ALREADY)
             return
-        if ours is None or ours.parts:
-            reason = f"the moved statement is not in this tree{noted_place(base, row.ours)}"
-            self.log.reject(base.site, reason, ("", theirs.plain), row.at(theirs))
+        if ours is None or ours.children:
+            reason = f"the moved statement is not in this tree{noted_place(base, alignment.ours)}"
+            self.log.reject(base.site, reason, ("", theirs.dedented), alignment.region_at(theirs))
             return
-        slot = row.slot([theirs])
-        position = row.ours.parts.index(ours)
-        if slot.container is not row.ours or not slot.is_usable:
+        point = alignment.insertion_point([theirs])
+        position = alignment.ours.children.index(ours)
+        if point.container is not alignment.ours or not point.is_usable:
             self.log.conflict(
-                base, theirs, ours, slot.reason or "its new place is in another block in this tree"
+                base, theirs, ours, point.reason or "its new place is in another block in this tree"
             )
-        elif slot.at in {position, position + 1}:
+        elif point.index in {position, position + 1}:
             self.log.record(theirs, Outcome.ALREADY)
         elif not self.log.is_refused((theirs, ""), base=base, theirs=theirs, region=Region.of(ours)):
             self.output.delete(ours)
-            if ours.plain == base.plain:
-                self._put(row.ours, slot.at, [theirs], ours.indent)
+            if ours.dedented == base.dedented:
+                self._put(alignment.ours, point.index, [theirs], ours.indent)
             else:
-                self.output.insert(row.ours, slot.at, ours.text)
-            low, high = sorted((position, slot.at))
-            own = set(row.only_in_ours())
-            passed = [each for each in row.ours.parts[low:high] if each in own]
-            reason = slot.reason
+                self.output.insert(alignment.ours, point.index, ours.text)
+            low, high = sorted((position, point.index))
+            own = set(alignment.only_in_ours())
+            passed = [item for item in alignment.ours.children[low:high] if item in own]
+            reason = point.reason
             if not reason and order_matters([ours], passed):
                 reason = "the code that it moves past uses the same names"
             elif not reason and not self._is_same(base, ours):
@@ -375,10 +395,10 @@ class Merge:
             outcome = Outcome.CHANGED if reason else Outcome.LANDED
             self.log.record(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
 
-    def _change(self, row: Row, base: Item, theirs: Item) -> None:
-        ours = row.to_ours.get(base)
+    def _change(self, alignment: Alignment, base: Item, theirs: Item) -> None:
+        ours = alignment.to_ours.get(base)
         if ours is not None:
-            refusal = self._refused_change(row, base)
+            refusal = self._refused_change(alignment, base)
             if refusal:
                 self.log.conflict(base, theirs, ours, refusal)
             else:
@@ -387,21 +407,21 @@ class Merge:
         if base.is_definition:
             self._change_elsewhere(base, theirs)
             return
-        inside = row.displaced(base)
+        inside = alignment.displaced(base)
         if inside is not None:
             self._merge_item(base, theirs, inside)
-        elif any(theirs.code == each.code for each in row.only_in_ours()):
+        elif any(theirs.code == item.code for item in alignment.only_in_ours()):
             self.log.record(theirs, Outcome.ALREADY)
         elif base.code == theirs.code:
             reason = "only a comment or the layout changes, and this tree does not have the statement"
             self.log.record(base, Outcome.KEPT, reason, theirs=theirs)
-        elif (base.is_import and self._add_names(row, base, theirs)) or self._change_value_elsewhere(
+        elif (base.is_import and self._add_names(alignment, base, theirs)) or self._change_value_elsewhere(
             base, theirs
         ):
             pass
         else:
-            reason = f"the changed statement is not in this tree{noted_place(base, row.ours)}"
-            self.log.reject(base.site, reason, (base.plain, theirs.plain), row.at(theirs))
+            reason = f"the changed statement is not in this tree{noted_place(base, alignment.ours)}"
+            self.log.reject(base.site, reason, (base.dedented, theirs.dedented), alignment.region_at(theirs))
 
     def _change_elsewhere(self, base: Item, theirs: Item) -> None:
         """Make the edits of a definition that has moved."""
@@ -413,12 +433,12 @@ class Merge:
         elif base.kind == "ClassDef" and theirs.kind == "ClassDef":
             pairs = self.correspondence.parts(base, theirs)
             for one, other in pairs.items():
-                if one.plain != other.plain and one.is_definition:
+                if one.dedented != other.dedented and one.is_definition:
                     self._change_elsewhere(one, other)
-                elif one.plain != other.plain:
+                elif one.dedented != other.dedented:
                     self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=other)
-            for each in (each for each in theirs.parts if each not in pairs.values()):
-                self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=each)
+            for item in (item for item in theirs.children if item not in pairs.values()):
+                self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=item)
         else:
             self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=theirs)
 
@@ -430,68 +450,74 @@ class Merge:
             self._merge_item(base, theirs, place)
         return place is not None
 
-    def _add_names(self, row: Row, base: Item, theirs: Item) -> bool:
+    def _add_names(self, alignment: Alignment, base: Item, theirs: Item) -> bool:
         """Add the names of an import statement that the tree lacks."""
         base_names, theirs_names = imported(base), imported(theirs)
-        our_names = {name for each in row.ours.parts if each.is_import for name in imported(each)}
+        our_names = {name for item in alignment.ours.children if item.is_import for name in imported(item)}
         unmatched = [name for name in theirs_names if name not in base_names and name not in our_names]
         if not unmatched:
             self.log.record(theirs, Outcome.ALREADY)
             return True
-        indent = row.ours.parts[0].indent if row.ours.parts else ""
+        indent = alignment.ours.children[0].indent if alignment.ours.children else ""
         text = "".join(f"{indent}{name}\n" for name in unmatched)
-        self.output.insert(row.ours, import_place(row.ours), text)
+        self.output.insert(alignment.ours, import_place(alignment.ours), text)
         self.log.record(theirs, Outcome.LANDED)
         return True
 
-    def _refused_change(self, row: Row, base: Item) -> str:
+    def _refused_change(self, alignment: Alignment, base: Item) -> str:
         """Return why an item may not be changed or removed where it is in this tree; empty if it may be."""
-        ours = row.to_ours.get(base)
+        ours = alignment.to_ours.get(base)
         if ours is None or base.is_import:
             return ""
         if base.is_definition and base.name != ours.name and self.policy is Policy.REFUSE:
             return f"{base.name} has another name in this tree"
-        number = row.copies(base, ours)
+        number = alignment.copies(base, ours)
         return f"this code is there {number} times" if number > 1 else ""
 
-    def _refused_removal(self, row: Row, gap: Gap) -> str:
-        """Return why the code of a gap may not be removed where it is in this tree; empty if it may be."""
-        found = [row.to_ours.get(one) for one in gap.removed if not (one.is_definition or one.is_import)]
-        places = [row.ours.parts.index(each) for each in found if each is not None]
+    def _refused_removal(self, alignment: Alignment, chunk: Chunk) -> str:
+        """Return why the code of a chunk may not be removed where it is in this tree; empty if it may be."""
+        counterparts = [
+            alignment.to_ours.get(one) for one in chunk.removed if not (one.is_definition or one.is_import)
+        ]
+        places = [alignment.ours.children.index(item) for item in counterparts if item is not None]
         if self.policy is Policy.REFUSE and places:
-            if len(places) < len(found):
+            if len(places) < len(counterparts):
                 return "part of the removed code is not in this tree"
-            if not set(row.only_in_ours()).isdisjoint(row.ours.parts[min(places) : max(places)]):
+            if not set(alignment.only_in_ours()).isdisjoint(
+                alignment.ours.children[min(places) : max(places)]
+            ):
                 return "this tree has other code between the removed statements"
-        return next(filter(None, (self._refused_change(row, one) for one in gap.removed)), "")
+        return next(filter(None, (self._refused_change(alignment, one) for one in chunk.removed)), "")
 
-    def _is_exchange(self, gap: Gap) -> bool:
-        """Return whether the code of a gap goes only together, because nothing may be adapted."""
-        is_named = any(each.is_definition or each.is_import for each in (*gap.removed, *gap.added))
+    def _is_exchange(self, chunk: Chunk) -> bool:
+        """Return whether the code of a chunk goes only together, because nothing may be adapted."""
+        is_named = any(item.is_definition or item.is_import for item in (*chunk.removed, *chunk.added))
         return self.policy is Policy.REFUSE and not is_named
 
-    def _exchange(self, row: Row, gap: Gap) -> None:
+    def _exchange(self, alignment: Alignment, chunk: Chunk) -> None:
         """Delete items and insert others; statements are not inserted where one of those that go is a conflict."""
         first = len(self.log.edits)
-        for one in gap.removed:
-            self._delete(row, one)
-        plain = [each for each in gap.added if not (each.is_definition or each.is_import)]
+        for one in chunk.removed:
+            self._delete(alignment, one)
+        statements = [item for item in chunk.added if not (item.is_definition or item.is_import)]
         is_conflict = any(edit.outcome is Outcome.CONFLICT for edit in self.log.edits[first:])
-        if is_conflict and plain:
-            self._reject_gap(row, replace(gap, removed=[], added=plain), "it is next to a conflict")
-        added = [each for each in gap.added if not (is_conflict and each in plain)]
+        if is_conflict and statements:
+            self._reject_chunk(
+                alignment, replace(chunk, removed=[], added=statements), "it is next to a conflict"
+            )
+        added = [item for item in chunk.added if not (is_conflict and item in statements)]
         if added:
-            self._insert(row, replace(gap, added=added))
+            self._insert(alignment, replace(chunk, added=added))
 
-    def _delete(self, row: Row, base: Item) -> None:
+    def _delete(self, alignment: Alignment, base: Item) -> None:
         if base.is_import:
-            self._delete_import(row, base)
+            self._delete_import(alignment, base)
             return
-        ours = row.counterpart(base)
+        ours = alignment.counterpart(base)
         if ours is None and base.is_definition:
             ours = self.elsewhere(base)
         if ours is None:
-            form = row.form_of(base)
+            form = alignment.form_of(base)
             if form is None:
                 self.log.record(base, Outcome.ALREADY)
             else:
@@ -501,42 +527,47 @@ class Merge:
         elif loses_comments(ours.own, base.own, ""):
             self.log.conflict(base, None, ours, _COMMENTED)
         elif self._is_same(base, ours):
-            self._remove(row, base, ours)
-            is_displaced = ours.above is not row.ours and not base.is_definition
+            self._remove(alignment, base, ours)
+            is_displaced = ours.parent is not alignment.ours and not base.is_definition
             outcome = Outcome.CHANGED if is_displaced else Outcome.LANDED
             reason = "the deleted code is in another block in this tree" if is_displaced else ""
             self.log.record(base, outcome, reason, ours=ours, key=(base, ""))
         elif self._is_within(base, ours):
-            self._remove(row, base, ours)
+            self._remove(alignment, base, ours)
             reason = "this tree's version of the deleted code lacks statements of it"
             self.log.record(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
         else:
             self.log.conflict(base, None, ours, "the deleted code differs in this tree")
 
-    def _remove(self, row: Row, base: Item, ours: Item) -> None:
+    def _remove(self, alignment: Alignment, base: Item, ours: Item) -> None:
         """Delete an item with its comments, but not this tree's own comments and blank lines above it."""
         self.output.delete(ours, remaining_lead(base.lead, ours.lead))
-        parts = () if ours.above is None else ours.above.parts
+        parts = () if ours.parent is None else ours.parent.children
         above = parts[: parts.index(ours)]
         missing = set(stripped_lines(base.lead)).difference(stripped_lines(ours.lead))
         # Code that came in between has the comments above it now.
-        for each in reversed(above if missing else ()):
-            if each not in row.only_in_ours():
+        for previous in reversed(above if missing else ()):
+            if previous not in alignment.only_in_ours():
                 return
-            lead = remaining_comments(sorted(missing), [], each.lead)
-            if lead is not None and lead != each.lead:
-                self.output.write_lead(each, lead)
+            lead = remaining_comments(sorted(missing), [], previous.lead)
+            if lead is not None and lead != previous.lead:
+                self.output.write_lead(previous, lead)
 
-    def _delete_import(self, row: Row, base: Item) -> None:
+    def _delete_import(self, alignment: Alignment, base: Item) -> None:
         """Remove the names of an import from each import of this tree that has them."""
-        stays = {name for each in row.theirs.parts for name in imported(each)}
+        stays = {name for item in alignment.theirs.children for name in imported(item)}
         removed = {name for name in imported(base) if name not in stays and bound(name) not in self.kept}
-        homes = [each for each in row.ours.parts if each.is_import and removed.intersection(imported(each))]
+        homes = [
+            item
+            for item in alignment.ours.children
+            if item.is_import and removed.intersection(imported(item))
+        ]
         rows = (
-            [name for each in parts for name in imported(each)] for parts in (row.base.parts, row.ours.parts)
+            [name for item in parts for name in imported(item)]
+            for parts in (alignment.base.children, alignment.ours.children)
         )
         before, after = map(Counter, rows)
-        paired = row.to_ours.get(base)
+        paired = alignment.to_ours.get(base)
         if homes and any(after[name] > before[name] for name in removed):
             if self.policy is Policy.REFUSE:
                 self.log.conflict(base, None, homes[0], "it is imported more than once in this tree")
@@ -555,164 +586,175 @@ class Merge:
                 reason = "this tree's import has more names"
                 self.log.record(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
             else:
-                self._remove(row, base, ours)
+                self._remove(alignment, base, ours)
                 self.log.record(base, Outcome.LANDED, ours=ours, key=(base, ""))
 
-    def _replace(self, row: Row, gap: Gap) -> None:
+    def _replace(self, alignment: Alignment, chunk: Chunk) -> None:
         """Replace statements by others."""
-        counterparts = [row.counterpart(one) for one in gap.removed]
-        found = [(one, each) for one, each in zip(gap.removed, counterparts, strict=True) if each is not None]
-        codes = {each.code for each in row.ours.parts}
-        is_there = row.own_codes().issuperset(each.code for each in gap.added)
-        if is_there and codes.isdisjoint(one.code for one in gap.removed):
-            self.log.record(gap.added[0], Outcome.ALREADY)
+        counterparts = [alignment.counterpart(one) for one in chunk.removed]
+        pairs = [
+            (one, item) for one, item in zip(chunk.removed, counterparts, strict=True) if item is not None
+        ]
+        codes = {item.code for item in alignment.ours.children}
+        is_there = alignment.own_codes().issuperset(item.code for item in chunk.added)
+        if is_there and codes.isdisjoint(one.code for one in chunk.removed):
+            self.log.record(chunk.added[0], Outcome.ALREADY)
             return
-        gone = [one for one, each in zip(gap.removed, counterparts, strict=True) if each is None]
+        gone = [one for one, item in zip(chunk.removed, counterparts, strict=True) if item is None]
         # A docstring that has another text in this tree is not absent.
         missing = next(
-            (one for one in gone if not is_incidental(one) or (one.documentation and row.form_of(one))), None
+            (one for one in gone if not is_incidental(one) or (one.documentation and alignment.form_of(one))),
+            None,
         )
         if missing is not None:
-            where = noted_place(missing, row.ours)
-            self._reject_gap(row, gap, f"part of the replaced code is not in this tree{where}")
+            where = noted_place(missing, alignment.ours)
+            self._reject_chunk(alignment, chunk, f"part of the replaced code is not in this tree{where}")
             return
-        if not found:
-            self._insert(row, gap)
+        if not pairs:
+            self._insert(alignment, chunk)
             return
-        other = next((each for one, each in found if not self._is_within(one, each)), None)
+        other = next((item for one, item in pairs if not self._is_within(one, item)), None)
         if other is not None:
-            self._reject_gap(row, gap, "the replaced code differs in this tree")
+            self._reject_chunk(alignment, chunk, "the replaced code differs in this tree")
             return
-        refused = next((each for each in (*gap.added, *gap.removed) if (each, "") in self.log.refused), None)
+        refused = next(
+            (item for item in (*chunk.added, *chunk.removed) if (item, "") in self.log.refused), None
+        )
         if refused is not None:
-            self._reject_gap(row, gap, self.log.refused[refused, ""])
+            self._reject_chunk(alignment, chunk, self.log.refused[refused, ""])
             return
-        first = found[0][1]
-        assert first.above is not None
-        at = first.above.parts.index(first)
-        if first.above.parts[at : at + len(found)] != tuple(each for _, each in found):
-            self._reject_gap(row, gap, "this tree has other code between the replaced statements")
+        first = pairs[0][1]
+        assert first.parent is not None
+        position = first.parent.children.index(first)
+        if first.parent.children[position : position + len(pairs)] != tuple(item for _, item in pairs):
+            self._reject_chunk(alignment, chunk, "this tree has other code between the replaced statements")
             return
-        base_text, wanted = ("".join(each.text for each in items) for items in (gap.removed, gap.added))
-        ours_text = "".join([first.own, *(each.text for _, each in found[1:])])
+        base_text, wanted = ("".join(item.text for item in items) for items in (chunk.removed, chunk.added))
+        ours_text = "".join([first.own, *(item.text for _, item in pairs[1:])])
         if loses_comments(ours_text, base_text, wanted):
-            self._reject_gap(row, gap, _COMMENTED)
+            self._reject_chunk(alignment, chunk, _COMMENTED)
             return
-        for _, each in found:
-            self.output.delete(each)
+        for _, item in pairs:
+            self.output.delete(item)
         own_lead = loses_comments(first.lead, base_text, wanted)
         if own_lead:
-            lead = remaining_comments(stripped_lines(found[0][0].lead), [], first.lead)
-            self.output.insert(first.above, at, lead or first.lead)
-        self._put(first.above, at, gap.added, first.indent, row.gone_comments(gap))
-        is_same = all(self._is_same(one, each) for one, each in found)
+            lead = remaining_comments(stripped_lines(pairs[0][0].lead), [], first.lead)
+            self.output.insert(first.parent, position, lead or first.lead)
+        self._put(first.parent, position, chunk.added, first.indent, alignment.gone_comments(chunk))
+        is_same = all(self._is_same(one, item) for one, item in pairs)
         differs = "this tree's version of the replaced code lacks statements of it"
-        reason = row.displacement(gap, first) if is_same else differs
+        reason = alignment.displacement(chunk, first) if is_same else differs
         if own_lead and not reason and self.policy is Policy.ADAPT:
             reason = _REWORDED
         edit = EditOutcome(
-            row.base.site,
+            alignment.base.site,
             Outcome.CHANGED if reason else Outcome.LANDED,
             reason,
-            "" if is_same else "".join(one.plain for one in gap.removed),
-            "" if is_same else "".join(each.plain for _, each in found),
-            "".join(each.plain for each in gap.added),
+            "" if is_same else "".join(one.dedented for one in chunk.removed),
+            "" if is_same else "".join(item.dedented for _, item in pairs),
+            "".join(item.dedented for item in chunk.added),
             first,
-            (gap.added[0], ""),
+            (chunk.added[0], ""),
         )
         self.log.edits.append(edit)
 
-    def _reject_gap(self, row: Row, gap: Gap, refusal: Refusal | str) -> None:
+    def _reject_chunk(self, alignment: Alignment, chunk: Chunk, refusal: Refusal | str) -> None:
         """Record a conflict of all changes between two items together."""
-        base_text, wanted = ("".join(each.plain for each in items) for items in (gap.removed, gap.added))
-        self.log.reject(row.base.site, refusal, (base_text, wanted), row.region(gap))
+        base_text, wanted = (
+            "".join(item.dedented for item in items) for items in (chunk.removed, chunk.added)
+        )
+        self.log.reject(alignment.base.site, refusal, (base_text, wanted), alignment.region(chunk))
 
-    def _add_docstring(self, row: Row, gap: Gap) -> None:
+    def _add_docstring(self, alignment: Alignment, chunk: Chunk) -> None:
         """Insert a new docstring as the first statement; a conflict if the tree has another docstring."""
-        first = row.theirs.docstring
-        if first is None or gap.added[:1] != [first]:
+        first = alignment.theirs.docstring
+        if first is None or chunk.added[:1] != [first]:
             return
-        docstring = row.ours.docstring
-        if docstring is not None and docstring not in row.to_ours.values():
+        docstring = alignment.ours.docstring
+        if docstring is not None and docstring not in alignment.to_ours.values():
             if docstring.documentation == first.documentation:
                 self.log.record(first, Outcome.ALREADY)
             else:
-                base_text = "".join(each.plain for each in gap.removed if each.documentation)
+                base_text = "".join(item.dedented for item in chunk.removed if item.documentation)
                 reason = "the change adds a docstring, and this tree has another"
-                self.log.reject(row.base.site, reason, (base_text, first.plain), Region.of(docstring))
-            gap.removed = [each for each in gap.removed if not each.documentation]
-        elif not row.ours.parts or (docstring is not None and gap.removed and not row.base.is_scope):
+                self.log.reject(
+                    alignment.base.site, reason, (base_text, first.dedented), Region.of(docstring)
+                )
+            chunk.removed = [item for item in chunk.removed if not item.documentation]
+        elif not alignment.ours.children or (
+            docstring is not None and chunk.removed and not alignment.base.is_scope
+        ):
             return
-        elif not self.log.is_refused((first, ""), theirs=first, region=Region(row.ours, 0, 0)):
-            self._put(row.ours, 0, [first], row.ours.inner_indent)
-            self.log.record(first, Outcome.LANDED, ours=row.ours.parts[0], key=(first, ""))
-        gap.added = gap.added[1:]
+        elif not self.log.is_refused((first, ""), theirs=first, region=Region(alignment.ours, 0, 0)):
+            self._put(alignment.ours, 0, [first], alignment.ours.inner_indent)
+            self.log.record(first, Outcome.LANDED, ours=alignment.ours.children[0], key=(first, ""))
+        chunk.added = chunk.added[1:]
 
     def add_import(self, root: Item, line: str) -> None:
         """Add an import to a file, after its other imports."""
         self.output.insert(root, import_place(root), f"{line}\n")
 
-    def _insert(self, row: Row, gap: Gap) -> None:
+    def _insert(self, alignment: Alignment, chunk: Chunk) -> None:
         """Insert new items beside the neighbours that they have in the change."""
-        unmatched = row.only_in_ours()
-        codes = {each.code for each in unmatched}
-        names = {each.name: each for each in unmatched if each.is_unique}
-        sources = {bound(name): each for each in unmatched if each.is_import for name in imported(each)}
+        unmatched = alignment.only_in_ours()
+        codes = {item.code for item in unmatched}
+        names = {item.name: item for item in unmatched if item.is_unique}
+        sources = {bound(name): item for item in unmatched if item.is_import for name in imported(item)}
         added: list[Item] = []
-        for each in gap.added:
-            if each.code in codes or (each.is_import and row.is_imported(each)):
-                self.log.record(each, Outcome.ALREADY)
-            elif each.is_unique and each.name in names:
-                reason = f"the change adds {each.name}, and this tree has another"
-                region = Region.of(names[each.name])
-                self.log.reject(each.site, reason, ("", each.plain), region)
-            elif each.is_import and (other := self._imported_otherwise(row, each, sources)):
-                reason = f"this tree has `{sources[other].bare.strip()}`"
-                self.log.reject(each.site, reason, ("", each.plain), Region.of(sources[other]))
-            elif not self.log.is_refused((each, ""), theirs=each, region=row.at(each)):
-                added.append(each)
+        for item in chunk.added:
+            if item.code in codes or (item.is_import and alignment.is_imported(item)):
+                self.log.record(item, Outcome.ALREADY)
+            elif item.is_unique and item.name in names:
+                reason = f"the change adds {item.name}, and this tree has another"
+                region = Region.of(names[item.name])
+                self.log.reject(item.site, reason, ("", item.dedented), region)
+            elif item.is_import and (other := self._imported_otherwise(alignment, item, sources)):
+                reason = f"this tree has `{sources[other].own_dedented.strip()}`"
+                self.log.reject(item.site, reason, ("", item.dedented), Region.of(sources[other]))
+            elif not self.log.is_refused((item, ""), theirs=item, region=alignment.region_at(item)):
+                added.append(item)
         if not added:
             return
-        slot = row.slot(added)
-        if slot.reason and not slot.is_usable:
-            self._reject_gap(row, replace(gap, removed=[], added=added), slot.reason)
+        point = alignment.insertion_point(added)
+        if point.reason and not point.is_usable:
+            self._reject_chunk(alignment, replace(chunk, removed=[], added=added), point.reason)
             return
-        container = slot.container
-        is_bare = not container.parts and container.above is None
+        container = point.container
+        is_bare = not container.children and container.parent is None
         if is_bare:
             self.output.insert_below(container, added[0])
-        gone = row.gone_comments(gap)
-        self._put(container, slot.at, added[is_bare:], container.inner_indent, gone)
-        is_reworded = any(gone.get(line) for each in added for line in stripped_lines(each.lead))
-        reason = slot.reason or (_REWORDED if is_reworded else "")
+        gone = alignment.gone_comments(chunk)
+        self._put(container, point.index, added[is_bare:], container.inner_indent, gone)
+        is_reworded = any(gone.get(line) for item in added for line in stripped_lines(item.lead))
+        reason = point.reason or (_REWORDED if is_reworded else "")
         outcome = Outcome.CHANGED if reason else Outcome.LANDED
-        place = container.parts[slot.at - 1] if slot.at else container
-        for each in added:
+        place = container.children[point.index - 1] if point.index else container
+        for item in added:
             self.log.edits.append(
                 EditOutcome(
-                    each.site or row.base.site,
+                    item.site or alignment.base.site,
                     outcome,
                     reason,
-                    slot.base_text,
-                    slot.ours_text,
+                    point.base_text,
+                    point.ours_text,
                     place=place,
-                    key=(each, ""),
+                    key=(item, ""),
                 )
             )
 
-    def _imported_otherwise(self, row: Row, added: Item, sources: Mapping[str, Item]) -> str:
+    def _imported_otherwise(self, alignment: Alignment, added: Item, sources: Mapping[str, Item]) -> str:
         """Return a name of an import that an import of this tree alone binds to something else; or an empty string."""
         if self.policy is Policy.REFUSE:
             return ""
-        known = {name for each in row.ours.parts if each.is_import for name in imported(each)}
-        names = [name for name in imported(added) if name not in known and " import " in name]
+        our_names = {name for item in alignment.ours.children if item.is_import for name in imported(item)}
+        names = [name for name in imported(added) if name not in our_names and " import " in name]
         return next((bound(name) for name in names if bound(name) in sources), "")
 
     def _put(
-        self, container: Item, at: int, added: Iterable[Item], indent: str, gone: Container[str] = ()
+        self, container: Item, index: int, added: Iterable[Item], indent: str, gone: Container[str] = ()
     ) -> None:
         """Insert items, without the comments above them that are ``gone`` from this tree."""
-        for each in added:
-            lead = "".join(line for line in lines_with_ends(each.lead) if line.strip() not in gone)
-            text = self._renamed(tokens.shifted(lead + each.own, each.indent, indent), container)
-            self.output.insert(container, at, text)
+        for item in added:
+            lead = "".join(line for line in lines_with_ends(item.lead) if line.strip() not in gone)
+            text = self._renamed(tokens.shifted(lead + item.own, item.indent, indent), container)
+            self.output.insert(container, index, text)

@@ -37,28 +37,28 @@ class Item:
     """A definition, a statement, or a branch of one.
 
     Its text are the comments and blank lines above it (``lead``), its own lines (``head``) as far as they are not of
-    its ``parts``, and theirs. ``tail`` is what follows the last statement of a file, ``line`` the number of its first
-    own line.
+    its ``children``, and theirs. ``tail`` is what follows the last statement of a file, ``line`` the number of its
+    first own line.
     """
 
     kind: str
     name: str = ""
     lead: str = ""
     head: str = ""
-    parts: tuple[Item, ...] = ()
+    children: tuple[Item, ...] = ()
     nodes: tuple[ast.AST, ...] = ()
     tail: str = ""
     line: int = 1
-    above: Item | None = field(default=None, repr=False)
+    parent: Item | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for part in self.parts:
-            part.above = self
+        for part in self.children:
+            part.parent = self
 
     @cached_property
     def own(self) -> str:
         """The text without the comments and blank lines above."""
-        return self.head + "".join(part.text for part in self.parts) + self.tail
+        return self.head + "".join(part.text for part in self.children) + self.tail
 
     @property
     def text(self) -> str:
@@ -66,17 +66,17 @@ class Item:
         return self.lead + self.own
 
     @cached_property
-    def plain(self) -> str:
+    def dedented(self) -> str:
         """The text without indentation."""
-        return shifted(self.lead, self.indent, "") + self.bare
+        return shifted(self.lead, self.indent, "") + self.own_dedented
 
     @cached_property
-    def bare(self) -> str:
+    def own_dedented(self) -> str:
         """The item's own text without indentation."""
         return shifted(self.own, self.indent, "")
 
     @property
-    def bare_head(self) -> str:
+    def head_dedented(self) -> str:
         """The header without indentation."""
         return shifted(self.head, self.indent, "")
 
@@ -85,7 +85,7 @@ class Item:
         """The item's meaning, without layout and comments."""
         if self.nodes:
             return "\n".join(map(dumped, self.nodes))
-        return "\n".join((" ".join(self.head.split()), *(part.code for part in self.parts)))
+        return "\n".join((" ".join(self.head.split()), *(part.code for part in self.children)))
 
     @cached_property
     def words(self) -> Sequence[str]:
@@ -93,9 +93,9 @@ class Item:
         return words(self.own)
 
     @cached_property
-    def inner(self) -> Counter[str]:
+    def inner_lines(self) -> Counter[str]:
         """The lines of its parts that contain code, without indentation."""
-        lines = (line.strip() for part in self.parts for line in part.own.splitlines())
+        lines = (line.strip() for part in self.children for line in part.own.splitlines())
         return Counter(line for line in lines if len(line) > 2 and not line.startswith("#"))
 
     @property
@@ -107,9 +107,9 @@ class Item:
     @property
     def inner_indent(self) -> str:
         """The indentation of its parts, also if it has none yet."""
-        if self.parts:
-            return self.parts[0].indent
-        return self.indent + STEP if self.above is not None else ""
+        if self.children:
+            return self.children[0].indent
+        return self.indent + STEP if self.parent is not None else ""
 
     @property
     def documentation(self) -> str:
@@ -122,8 +122,10 @@ class Item:
     @property
     def docstring(self) -> Item | None:
         """The docstring of a definition or a file."""
-        is_documented = self.parts and (self.is_scope or self.is_function) and self.parts[0].documentation
-        return self.parts[0] if is_documented else None
+        is_documented = (
+            self.children and (self.is_scope or self.is_function) and self.children[0].documentation
+        )
+        return self.children[0] if is_documented else None
 
     @property
     def form(self) -> str:
@@ -159,38 +161,38 @@ class Item:
     def is_unique(self) -> bool:
         """Whether its name identifies it in its scope: a definition, or an assignment of a class or file."""
         is_value = self.kind in {"Assign", "AnnAssign"} and self.name.isidentifier()
-        return self.is_definition or (is_value and self.above is not None and self.above.is_scope)
+        return self.is_definition or (is_value and self.parent is not None and self.parent.is_scope)
 
     @property
     def site(self) -> str:
         """The dotted name of the innermost definition that it is or that contains it."""
-        names = [each.name for each in (*self.around, self) if each.is_definition]
+        names = [definition.name for definition in (*self.ancestors, self) if definition.is_definition]
         return ".".join(names)
 
     @property
-    def around(self) -> list[Item]:
+    def ancestors(self) -> list[Item]:
         """The items that contain it, outermost first."""
-        return [] if self.above is None else [*self.above.around, self.above]
+        return [] if self.parent is None else [*self.parent.ancestors, self.parent]
 
     @property
     def root(self) -> Item:
         """The file."""
-        return self if self.above is None else self.above.root
+        return self if self.parent is None else self.parent.root
 
     @property
     def function(self) -> Item | None:
         """The outermost function that it is or that contains it."""
-        return next((each for each in (*self.around, self) if each.is_function), None)
+        return next((outer for outer in (*self.ancestors, self) if outer.is_function), None)
 
     def walk(self) -> Iterator[Item]:
         """Yield the item and all items in it."""
         yield self
-        for part in self.parts:
+        for part in self.children:
             yield from part.walk()
 
     def definitions(self) -> Iterator[Item]:
         """Yield the classes and functions of a scope, those of its classes included."""
-        for part in self.parts:
+        for part in self.children:
             if part.is_definition:
                 yield part
             if part.kind == "ClassDef":
@@ -198,17 +200,17 @@ class Item:
 
     def find(self, site: str) -> Item | None:
         """Return the definition with a dotted name, the first of several."""
-        found = self
+        item = self
         for name in site.split("."):
-            inner = next((part for part in found.flat() if part.is_definition and part.name == name), None)
+            inner = next((part for part in item.flat() if part.is_definition and part.name == name), None)
             if inner is None:
                 return None
-            found = inner
-        return found
+            item = inner
+        return item
 
     def flat(self) -> Iterator[Item]:
         """Yield the items in it, also in branches, but not those in definitions."""
-        for part in self.parts:
+        for part in self.children:
             yield part
             if not part.is_definition:
                 yield from part.flat()
@@ -219,8 +221,8 @@ def dumped(node: ast.AST) -> str:
     return _DOCUMENTATION.sub(_undented, ast.dump(node)).replace(", kind='u'", "")
 
 
-def _undented(found: re.Match[str]) -> str:
-    return f"{found[1]}{inspect.cleandoc(ast.literal_eval(found[2])).strip()!r}"
+def _undented(match: re.Match[str]) -> str:
+    return f"{match[1]}{inspect.cleandoc(ast.literal_eval(match[2])).strip()!r}"
 
 
 def outline(source: str, content: bytes | None = None) -> Item:
@@ -239,7 +241,7 @@ def outline(source: str, content: bytes | None = None) -> Item:
         raise NoOutlineError(f"line {getattr(error, 'lineno', None) or 1} is not valid Python") from None
     reader = _Reader(source)
     parts = reader.block(tree.body, 0)
-    return Item(MODULE, parts=tuple(parts), tail=reader.rest)
+    return Item(MODULE, children=tuple(parts), tail=reader.rest)
 
 
 class _Reader:
@@ -303,8 +305,8 @@ class _Reader:
     def _clauses(self, node: ast.stmt) -> list[Item] | None:
         """Return the branches of a statement; None if it has none, or one on the line of its header."""
         clauses: list[Item] = []
-        for keyword, at, body, tests in _branches(node, self._lines):
-            line = self._keyword(body, self._at, keyword) if at is None else at
+        for keyword, header, body, tests in _branches(node, self._lines):
+            line = self._keyword(body, self._at, keyword) if header is None else header
             head = self._header(body, line)
             if head is None:
                 return None
@@ -347,12 +349,12 @@ def _branches(
 ) -> Iterator[tuple[str, int | None, list[ast.stmt], tuple[ast.AST, ...]]]:
     """Yield the branches of a statement: the keyword, the line of its header if that is known, body and test."""
     if isinstance(node, ast.If):
-        keyword, at = "if", node.lineno - 1
+        keyword, line = "if", node.lineno - 1
         while True:
-            yield keyword, at, node.body, (node.test,)
+            yield keyword, line, node.body, (node.test,)
             below = node.orelse
             if len(below) == 1 and isinstance(below[0], ast.If) and _is_elif(below[0], lines):
-                node, keyword, at = below[0], "elif", below[0].lineno - 1
+                node, keyword, line = below[0], "elif", below[0].lineno - 1
                 continue
             if below:
                 yield "else", None, below, ()

@@ -25,7 +25,7 @@ class Output:
     _heads: dict[Item, str] = field(default_factory=dict)
     _leads: dict[Item, str] = field(default_factory=dict)
     _tails: dict[Item, str] = field(default_factory=dict)
-    _slots: dict[tuple[Item, int], list[str]] = field(default_factory=dict)
+    _insertions: dict[tuple[Item, int], list[str]] = field(default_factory=dict)
 
     def render(self, item: Item, blocks: Blocks = MappingProxyType({})) -> str:
         """Return the text of an item after the edits; ``blocks`` are the conflicts that are marked in it."""
@@ -33,37 +33,37 @@ class Output:
             return self._texts[item]
         header, *inside = blocks.get(item) or [None]
         head = self._heads.get(item, item.head)
-        found = [
+        lines = [
             self.lead(item),
             head if header is None else header.around(head, item.indent),
         ]
         end = 0
-        for at in range(len(item.parts) + 1):
-            for text in self._slots.get((item, at), ()) if at >= end else ():
-                found += ["\n"] if found[-1] and not found[-1].endswith("\n") else []
-                found.append(text)
-            for block in (each for each in inside if each is not None and each.start == at):
+        for position in range(len(item.children) + 1):
+            for text in self._insertions.get((item, position), ()) if position >= end else ():
+                lines += ["\n"] if lines[-1] and not lines[-1].endswith("\n") else []
+                lines.append(text)
+            for block in (block for block in inside if block is not None and block.start == position):
                 end = max(end, block.end)
                 text = "".join(self._run(item, block.start, block.end))
-                found += ["\n"] if found[-1] and not found[-1].endswith("\n") else []
-                found.append(block.around(text, item.inner_indent))
-            if end <= at < len(item.parts):
-                found.append(self.render(item.parts[at], blocks))
-        return "".join(found) + self._tails.get(item, item.tail)
+                lines += ["\n"] if lines[-1] and not lines[-1].endswith("\n") else []
+                lines.append(block.around(text, item.inner_indent))
+            if end <= position < len(item.children):
+                lines.append(self.render(item.children[position], blocks))
+        return "".join(lines) + self._tails.get(item, item.tail)
 
     def _run(self, item: Item, start: int, end: int) -> Iterator[str]:
         """Yield the texts of a run of parts after the edits, with what is inserted between them."""
-        for at in range(start, end):
-            yield from self._slots.get((item, at), ()) if at > start else ()
-            yield self.render(item.parts[at])
+        for position in range(start, end):
+            yield from self._insertions.get((item, position), ()) if position > start else ()
+            yield self.render(item.children[position])
 
     def first(self, item: Item) -> Item | None:
         """Return the first part that stays of an item; None if something is inserted above it."""
-        for at, each in enumerate(item.parts):
-            if (item, at) in self._slots:
+        for position, child in enumerate(item.children):
+            if (item, position) in self._insertions:
                 return None
-            if self._texts.get(each) != "":
-                return each
+            if self._texts.get(child) != "":
+                return child
         return None
 
     def lead(self, item: Item) -> str:
@@ -85,23 +85,23 @@ class Output:
         self._heads[item] = tokens.shifted(head, "", item.indent)
 
     def write_lead(self, item: Item, lead: str) -> None:
-        """Set the comments above an item."""
+        """Set the comments above an item, before its text is."""
         self._leads[item] = lead
-        if item in self._texts:
-            self._texts[item] = lead + self._texts[item]
 
     def write_tail(self, item: Item, tail: str) -> None:
         """Set the comments at the end of a file."""
         self._tails[item] = tail
 
-    def insert(self, container: Item, at: int, text: str) -> None:
+    def insert(self, container: Item, index: int, text: str) -> None:
         """Insert lines before a part of an item, after what was inserted there before."""
-        self._slots.setdefault((container, at), []).append(text if text.endswith("\n") else f"{text}\n")
+        self._insertions.setdefault((container, index), []).append(
+            text if text.endswith("\n") else f"{text}\n"
+        )
 
-    def insert_below(self, module: Item, each: Item) -> None:
+    def insert_below(self, module: Item, import_item: Item) -> None:
         """Append an item to a file that contains only comments, without those of its own that are there."""
         tail = self._tails.get(module, module.tail)
-        known = stripped_lines(tail)
-        lead = [line for line in lines_with_ends(each.lead) if line.strip() not in known]
+        lines = stripped_lines(tail)
+        lead = [line for line in lines_with_ends(import_item.lead) if line.strip() not in lines]
         self._tails[module] = ""
-        self._slots.setdefault((module, 0), []).append(f"{tail}{''.join(lead)}{each.own}")
+        self._insertions.setdefault((module, 0), []).append(f"{tail}{''.join(lead)}{import_item.own}")

@@ -25,27 +25,27 @@ _MAX_COMPARISONS = 40_000
 
 def paired(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
     """Return the pairs of items of two rows; all but definitions are in order."""
-    found = _pair_by_name(one, other)
-    rest = [item for item in one if item not in found]
-    taken = set(found.values())
-    beside = [item for item in other if item not in taken]
-    found |= _pair_by_code(rest, beside)
-    found |= _pair_by_likeness(one, other, found)
-    return found
+    pairs = _pair_by_name(one, other)
+    rest = [item for item in one if item not in pairs]
+    taken = set(pairs.values())
+    unpaired = [item for item in other if item not in taken]
+    pairs |= _pair_by_code(rest, unpaired)
+    pairs |= _pair_by_likeness(one, other, pairs)
+    return pairs
 
 
 def _pair_by_name(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
     """Pair definitions by name; if there are several of a name, the first with the first."""
-    known: dict[tuple[bool, str], list[Item]] = {}
+    by_key: dict[tuple[bool, str], list[Item]] = {}
     for item in other:
         if item.is_definition:
-            known.setdefault((item.is_function, item.name), []).append(item)
-    found: dict[Item, Item] = {}
+            by_key.setdefault((item.is_function, item.name), []).append(item)
+    pairs: dict[Item, Item] = {}
     for item in one:
-        same = known.get((item.is_function, item.name))
+        same = by_key.get((item.is_function, item.name))
         if item.is_definition and same:
-            found[item] = same.pop(0)
-    return found
+            pairs[item] = same.pop(0)
+    return pairs
 
 
 def _pair_by_code(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
@@ -54,18 +54,18 @@ def _pair_by_code(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item
 
 
 def _pair_by_likeness(
-    one: Sequence[Item], other: Sequence[Item], found: Mapping[Item, Item]
+    one: Sequence[Item], other: Sequence[Item], pairs: Mapping[Item, Item]
 ) -> dict[Item, Item]:
     """Pair, between paired items, the items with the greatest likeness, in order."""
-    places = {item: at for at, item in enumerate(other)}
+    places = {item: index for index, item in enumerate(other)}
     more: dict[Item, Item] = {}
-    taken = set(found.values())
+    taken = set(pairs.values())
     start = low = 0
-    ends = [at for at, item in enumerate(one) if item in found and not item.is_definition]
+    ends = [index for index, item in enumerate(one) if item in pairs and not item.is_definition]
     for end in (*ends, len(one)):
-        high = places[found[one[end]]] if end < len(one) else len(other)
+        high = places[pairs[one[end]]] if end < len(one) else len(other)
         if high >= low:
-            left = [item for item in one[start:end] if item not in found]
+            left = [item for item in one[start:end] if item not in pairs]
             right = [item for item in other[low:high] if item not in taken]
             more |= _best_pairs(left, right)
             low = high + 1
@@ -85,17 +85,17 @@ def _best_pairs(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]
         for b in range(len(right) - 1, -1, -1):
             here = scores[a][b] + best[a + 1][b + 1] if scores[a][b] else 0.0
             best[a][b] = max(here, best[a + 1][b], best[a][b + 1])
-    found: dict[Item, Item] = {}
+    pairs: dict[Item, Item] = {}
     a = b = 0
     while a < len(left) and b < len(right):
         if scores[a][b] and best[a][b] == scores[a][b] + best[a + 1][b + 1]:
-            found[left[a]] = right[b]
+            pairs[left[a]] = right[b]
             a, b = a + 1, b + 1
         elif best[a][b] == best[a + 1][b]:
             a += 1
         else:
             b += 1
-    return found
+    return pairs
 
 
 def _pair_by_target(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
@@ -121,7 +121,7 @@ def likeness(one: Item, other: Item) -> float:
         return 1.0
     if one.is_import:
         return 1.0 if one.name == other.name else 0.0
-    if one.parts and other.parts:
+    if one.children and other.children:
         return _compound(one, other)
     if one.name and one.name == other.name and one.kind != "Expr":
         ratio = _ratio(one.words, other.words, _MIN_RATIO_OF_ONE_TARGET)
@@ -149,7 +149,7 @@ def is_form(one: Item, other: Item) -> bool:
 def _compound(one: Item, other: Item) -> float:
     first, second = _header(one), _header(other)
     head = 1.0 if first == second else _ratio(words(first), words(second), _MIN_RATIO)
-    if not head and first.strip() in {_header(each).strip() for each in other.walk()}:
+    if not head and first.strip() in {_header(item).strip() for item in other.walk()}:
         return 0.0  # It stands around the other one.
     body = _shared(one, other)
     score = max(body, (head + body) / 2 if head >= _MIN_RATIO else 0.0, 0.9 * head if head > 0.85 else 0.0)
@@ -157,7 +157,7 @@ def _compound(one: Item, other: Item) -> float:
 
 
 def _header(item: Item) -> str:
-    return item.head or (item.parts[0].head if item.parts else "")
+    return item.head or (item.children[0].head if item.children else "")
 
 
 def _body(one: Item, other: Item) -> float:
@@ -167,13 +167,13 @@ def _body(one: Item, other: Item) -> float:
 
 def _shared(one: Item, other: Item) -> float:
     """Return the share of equal lines of two bodies, in any order."""
-    left, right = one.inner, other.inner
+    left, right = one.inner_lines, other.inner_lines
     total = left.total() + right.total()
     return 2 * _common(left, right) / total if total else 0.0
 
 
 def _common(one: Counter[str], other: Counter[str]) -> int:
-    return sum(min(number, other[each]) for each, number in one.items() if each in other)
+    return sum(min(number, other[word]) for word, number in one.items() if word in other)
 
 
 def _ratio(one: Sequence[str], other: Sequence[str], least: float) -> float:

@@ -29,37 +29,37 @@ class Region:
     @classmethod
     def of(cls, item: Item) -> Region:
         """Return the region of an item that is in another."""
-        assert item.above is not None
-        at = item.above.parts.index(item)
-        return cls(item.above, at, at + 1)
+        assert item.parent is not None
+        index = item.parent.children.index(item)
+        return cls(item.parent, index, index + 1)
 
     @property
     def line(self) -> int:
         """The line of its first statement, or of the last one before it at the end of a block."""
-        parts = () if self.end is None else self.inside.parts
+        parts = () if self.end is None else self.inside.children
         return parts[min(self.start, len(parts) - 1)].line if parts else self.inside.line
 
     @property
     def text(self) -> str:
         """The tree's text of the region, without indentation."""
         if self.end is None:
-            return self.inside.bare_head
-        return "".join(each.plain for each in self.inside.parts[self.start : self.end])
+            return self.inside.head_dedented
+        return "".join(item.dedented for item in self.inside.children[self.start : self.end])
 
     def lines(self) -> tuple[int, int]:
         """Return the first line of the region in the text of a file's items, and the line after it."""
         before = ""
-        for outer, inner in pairwise((*self.inside.around, self.inside)):
+        for outer, inner in pairwise((*self.inside.ancestors, self.inside)):
             before += (
                 outer.lead
                 + outer.head
-                + "".join(part.text for part in outer.parts[: outer.parts.index(inner)])
+                + "".join(part.text for part in outer.children[: outer.children.index(inner)])
             )
         before += self.inside.lead
         text = self.inside.head
         if self.end is not None:
-            before += self.inside.head + "".join(part.text for part in self.inside.parts[: self.start])
-            parts = self.inside.parts[self.start : self.end]
+            before += self.inside.head + "".join(part.text for part in self.inside.children[: self.start])
+            parts = self.inside.children[self.start : self.end]
             before += parts[0].lead if parts else ""
             text = "".join(part.text for part in parts).removeprefix(parts[0].lead if parts else "")
         first = before.count("\n") + 1
@@ -77,19 +77,19 @@ class Block:
     expected: tuple[str, ...]
     wanted: tuple[str, ...]
 
-    def around(self, found: str, indent: str) -> str:
+    def around(self, marked: str, indent: str) -> str:
         """Return the tree's text between markers; blank lines above it stay above the markers."""
         expected, wanted = _joined(self.expected), _joined(self.wanted)
         blank = ""
-        if found.strip():
-            blank = found[: len(found) - len(_bare(found))]
-            found, expected, wanted = map(_bare, (found, expected, wanted))
+        if marked.strip():
+            blank = marked[: len(marked) - len(_bare(marked))]
+            marked, expected, wanted = map(_bare, (marked, expected, wanted))
         label = f"{self.name} edit-{self.numbers[0]}"
         return "".join(
             (
                 blank,
                 f"<<<<<<< found (patchkit {label})\n",
-                _ended(found),
+                _ended(marked),
                 f"||||||| expected\n{tokens.shifted(expected, '', indent)}",
                 f"=======\n{tokens.shifted(wanted, '', indent)}",
                 f">>>>>>> wanted (patchkit {label}, port)\n",
@@ -102,13 +102,13 @@ def blocks_of(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> B
 
     Conflicts of which one encloses a part of another are one block.
     """
-    found: dict[Item, list[Block | None]] = {}
+    marked: dict[Item, list[Block | None]] = {}
     for region, number, expected, wanted in sorted(conflicts, key=_order):
-        blocks = found.setdefault(region.inside, [None])
+        blocks = marked.setdefault(region.inside, [None])
         if region.end is None:
-            known = blocks[0]
+            block_before = blocks[0]
             block = Block(name, (number,), 0, 0, (expected,), (wanted,))
-            blocks[0] = block if known is None else _united(known, block)
+            blocks[0] = block if block_before is None else _united(block_before, block)
             continue
         block = Block(name, (number,), region.start, region.end, (expected,), (wanted,))
         last = blocks[-1] if len(blocks) > 1 else None
@@ -117,15 +117,15 @@ def blocks_of(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> B
             blocks[-1] = _united(last, block)
         else:
             blocks.append(block)
-    return found
+    return marked
 
 
 def marked_numbers(text: str, blocks: Blocks) -> frozenset[int]:
     """Return the numbers of the edits whose conflicts are marked in a text."""
-    known = (block for row in blocks.values() for block in row if block is not None)
+    present = (block for row in blocks.values() for block in row if block is not None)
     return frozenset(
         number
-        for block in known
+        for block in present
         if f"<<<<<<< found (patchkit {block.name} edit-{block.numbers[0]})\n" in text
         for number in block.numbers
     )
@@ -159,5 +159,5 @@ def _ended(text: str) -> str:
 def _bare(text: str) -> str:
     """Return a text without the blank lines above it."""
     lines = lines_with_ends(text)
-    first = next((at for at, line in enumerate(lines) if line.strip()), len(lines))
+    first = next((index for index, line in enumerate(lines) if line.strip()), len(lines))
     return "".join(lines[first:])

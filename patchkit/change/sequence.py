@@ -31,7 +31,7 @@ def disturbances(
 ) -> Iterator[Disturbance]:
     """Yield what a merge of a statement does amiss: ``versions`` are base, theirs and ours, ``result`` is a file."""
     base, theirs, ours = versions
-    nodes = [node for part in result.parts for node in part.nodes]
+    nodes = [node for part in result.children for node in part.nodes]
     yield from unreachable(theirs.nodes, ours.nodes, nodes)
     paired = set(correspondence.within(base, ours))
     yield from _uprooted(base, ours, result, paired)
@@ -42,18 +42,18 @@ def unreachable(
     theirs: Sequence[ast.AST], ours: Sequence[ast.AST], result: Sequence[ast.AST]
 ) -> Iterator[Disturbance]:
     """Yield the statements that can be reached in the versions that have them, and no longer in the result."""
-    known = {dumped(each) for nodes in (theirs, ours) for each, _, _ in _behind_exits(nodes)}
+    known_codes = {dumped(node) for nodes in (theirs, ours) for node, _, _ in _behind_exits(nodes)}
     shared: set[str] = set()
     for statement, before, leaving in _behind_exits(result):
         code, neighbour = dumped(statement), dumped(before)
-        if code in known:
+        if code in known_codes:
             continue
         # Beside code of both versions that one of them leaves unreachable, code of the other one shares that.
-        is_common = neighbour in known and neighbour in codes(theirs) and neighbour in codes(ours)
+        is_common = neighbour in known_codes and neighbour in codes(theirs) and neighbour in codes(ours)
         if neighbour in shared or (before is not leaving and is_common):
             shared.add(code)
             continue
-        one, other = (_line(ast.unparse(each)) for each in (statement, leaving))
+        one, other = (_line(ast.unparse(node)) for node in (statement, leaving))
         reason = f"in this tree `{one}` would be unreachable, behind `{other}`"
         yield Disturbance(reason, frozenset({code, dumped(leaving)}))
 
@@ -73,9 +73,9 @@ def _behind_exits(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.stmt, ast.stmt
             if not isinstance(block, list):
                 continue
             remaining += block
-            at = next((at for at, each in enumerate(block) if _leaves(each)), len(block))
-            for place in range(at + 1, len(block)):
-                yield block[place], block[place - 1], block[at]
+            index = next((index for index, statement in enumerate(block) if _leaves(statement)), len(block))
+            for place in range(index + 1, len(block)):
+                yield block[place], block[place - 1], block[index]
 
 
 def _leaves(node: ast.stmt) -> bool:
@@ -83,15 +83,15 @@ def _leaves(node: ast.stmt) -> bool:
     if isinstance(node, ast.If):
         return _any_leaves(node.body) and _any_leaves(node.orelse)
     if isinstance(node, TRIES):
-        always = [[*node.body, *node.orelse], *(each.body for each in node.handlers)]
+        always = [[*node.body, *node.orelse], *(handler.body for handler in node.handlers)]
         return _any_leaves(node.finalbody) or all(map(_any_leaves, always))
     if isinstance(node, (ast.With, ast.AsyncWith)):
         # Its context may suppress an exception.
-        return _any_leaves(node.body) and not any(isinstance(each, ast.Raise) for each in ast.walk(node))
+        return _any_leaves(node.body) and not any(isinstance(node, ast.Raise) for node in ast.walk(node))
     if isinstance(node, ast.Match):
         last = node.cases[-1]
         is_any = last.guard is None and isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None
-        return is_any and all(_any_leaves(each.body) for each in node.cases)
+        return is_any and all(_any_leaves(case.body) for case in node.cases)
     return isinstance(node, EXITS)
 
 
@@ -101,42 +101,53 @@ def _any_leaves(block: Sequence[ast.stmt]) -> bool:
 
 def _uprooted(base: Item, ours: Item, result: Item, paired: set[Item]) -> Iterator[Disturbance]:
     """Yield the statements of this tree alone that the result lacks, or has in another block."""
-    known, before = {each.code for each in base.walk()}, _blocks_of(ours, 1)
+    base_codes, before = {item.code for item in base.walk()}, _blocks_of(ours, 1)
     after = _blocks_of(result, 2)
-    for each in ours.walk():
-        if each.parts or each in paired or each.code in known or len(before[each.code]) > 1:
+    for statement in ours.walk():
+        if (
+            statement.children
+            or statement in paired
+            or statement.code in base_codes
+            or len(before[statement.code]) > 1
+        ):
             continue
-        if not after.get(each.code):
-            yield Disturbance(f"in this tree `{_line(each.bare)}` would be lost", frozenset({each.code}))
-        elif before[each.code][0] not in after[each.code]:
-            reason = f"in this tree `{_line(each.bare)}` would be in another block"
-            yield Disturbance(reason, frozenset({each.code}))
+        if not after.get(statement.code):
+            yield Disturbance(
+                f"in this tree `{_line(statement.own_dedented)}` would be lost", frozenset({statement.code})
+            )
+        elif before[statement.code][0] not in after[statement.code]:
+            reason = f"in this tree `{_line(statement.own_dedented)}` would be in another block"
+            yield Disturbance(reason, frozenset({statement.code}))
 
 
 def _blocks_of(item: Item, depth: int) -> Mapping[str, list[tuple[str, ...]]]:
     """Return the kinds of the blocks around each statement, without the ``depth`` outermost, by its code."""
-    outer = len(item.around) + depth
-    found: dict[str, list[tuple[str, ...]]] = {}
-    for each in item.walk():
-        found.setdefault(each.code, []).append(tuple(around.kind for around in each.around[outer:]))
-    return found
+    outer = len(item.ancestors) + depth
+    blocks: dict[str, list[tuple[str, ...]]] = {}
+    for statement in item.walk():
+        blocks.setdefault(statement.code, []).append(
+            tuple(around.kind for around in statement.ancestors[outer:])
+        )
+    return blocks
 
 
 def _reordered(versions: tuple[Item, Item, Item], result: Item, paired: set[Item]) -> Iterator[Disturbance]:
     """Yield the first statement of this tree alone whose order to one that stays the result reverses."""
-    base, theirs, ours, merged = (_places(each) for each in (*versions, result))
+    base, theirs, ours, merged = (_places(version) for version in (*versions, result))
     stay = [code for code in base if code in theirs]
-    at = [theirs[code] for code in stay]
-    before, after = accumulate(at, max), [*accumulate(reversed(at), min)][::-1]
+    positions = [theirs[code] for code in stay]
+    before, after = accumulate(positions, max), [*accumulate(reversed(positions), min)][::-1]
     unmoved = {
-        code for code, place, high, low in zip(stay, at, before, after, strict=True) if high == low == place
+        code
+        for code, place, high, low in zip(stay, positions, before, after, strict=True)
+        if high == low == place
     }
-    own = {each.code for each in versions[2].walk() if each not in paired} - base.keys()
+    own = {item.code for item in versions[2].walk() if item not in paired} - base.keys()
     kept = [code for code in ours if code in merged and (code in own or code in unmoved)]
     for one, other in pairwise(kept):
         if merged[one] > merged[other]:
             first, second = (
-                _line(next(each.bare for each in versions[2].walk() if each.code == code))
+                _line(next(item.own_dedented for item in versions[2].walk() if item.code == code))
                 for code in (one, other)
             )
             reason = f"in this tree `{second}` would come before `{first}`"
@@ -146,9 +157,9 @@ def _reordered(versions: tuple[Item, Item, Item], result: Item, paired: set[Item
 
 def _places(item: Item) -> Mapping[str, int]:
     """Return the positions of the statements that occur once, in order, by their code."""
-    found = [each.code for each in item.walk()]
-    number = Counter(found)
-    return {code: at for at, code in enumerate(found) if number[code] == 1}
+    item_codes = [item.code for item in item.walk()]
+    number = Counter(item_codes)
+    return {code: index for index, code in enumerate(item_codes) if number[code] == 1}
 
 
 def _line(text: str) -> str:

@@ -65,18 +65,18 @@ def sides_of(base: bytes, ours: bytes, theirs: bytes) -> Sides | None:
     try:
         for content in contents:
             require_manageable("it", content)
-        found = Sides(*map(decoded, contents))
+        sides = Sides(*map(decoded, contents))
     except (TreeError, UnicodeDecodeError):
         return None
     has_mark = any(content.startswith(b"\xef\xbb\xbf") for content in contents)
-    return None if has_mark or any(fault_of(text) is not None for text in found) else found
+    return None if has_mark or any(fault_of(text) is not None for text in sides) else sides
 
 
 def merged(sides: Sides) -> Merged:
     """Merge two sides as far as it is sure."""
     if not sides.base.endswith("\n"):
-        found = merged(Sides(*(f"{text}\n" for text in sides)))
-        return Merged(Sides(*(text.removesuffix("\n") for text in found.sides)), found.is_whole)
+        joined = merged(Sides(*(f"{text}\n" for text in sides)))
+        return Merged(Sides(*(text.removesuffix("\n") for text in joined.sides)), joined.is_whole)
     parts = by_lines(sides)
     if not any(isinstance(part, Sides) for part in parts):
         clean = "".join(map(str, parts))
@@ -103,18 +103,18 @@ def merged(sides: Sides) -> Merged:
 def _merge_each(parts: list[_Part]) -> None:
     """Merge the conflicts in a text one by one, the others as one of the sides has them."""
     left = _MAX_LINES
-    places = [at for at, part in enumerate(parts) if isinstance(part, Sides)]
-    for at in places if len(places) > 1 else ():
-        part = parts[at]
+    places = [index for index, part in enumerate(parts) if isinstance(part, Sides)]
+    for place in places if len(places) > 1 else ():
+        part = parts[place]
         assert isinstance(part, Sides)
         for side in range(len(part)) if not _is_doubtful(part) else ():
-            around = [each if n == at else _side(each, side) for n, each in enumerate(parts)]
+            around = [piece if n == place else _side(piece, side) for n, piece in enumerate(parts)]
             whole = _joined(around)
             left -= whole.ours.count("\n")
             text = _sure(whole) if left > 0 else None
-            head, tail = (_joined(each).ours for each in (around[:at], around[at + 1 :]))
+            head, tail = (_joined(pieces).ours for pieces in (around[:place], around[place + 1 :]))
             if text is not None and text.startswith(head) and text[len(head) :].endswith(tail):
-                parts[at] = text[len(head) : len(text) - len(tail)]
+                parts[place] = text[len(head) : len(text) - len(tail)]
                 break
 
 
@@ -126,17 +126,17 @@ def by_lines(sides: Sides) -> list[_Part]:
     options = ("-p", "--diff3", f"--marker-size={marker}", "-L", "", "-L", "", "-L", "")
     with tempfile.TemporaryDirectory(prefix="patchkit-") as name:
         folder = Path(name)
-        for each, text in zip(("base", "ours", "theirs"), sides, strict=True):
-            (folder / each).write_bytes(text.encode())
+        for label, text in zip(("base", "ours", "theirs"), sides, strict=True):
+            (folder / label).write_bytes(text.encode())
         done = git(folder, "merge-file", *options, "ours", "base", "theirs")
     start, middle, between, end = (re.escape(sign * marker) for sign in "<|=>")
     pattern = rf"^{start} *\n(.*?)^{middle} *\n(.*?)^{between}\n(.*?)^{end} *\n"
-    found = re.split(pattern, done.stdout.decode(), flags=re.DOTALL | re.MULTILINE)
+    pieces = re.split(pattern, done.stdout.decode(), flags=re.DOTALL | re.MULTILINE)
     parts: list[_Part] = []
-    for at in range(0, len(found), 4):
-        parts.append(found[at])
-        if at + 1 < len(found):
-            ours, base, theirs = found[at + 1 : at + 4]
+    for start_at in range(0, len(pieces), 4):
+        parts.append(pieces[start_at])
+        if start_at + 1 < len(pieces):
+            ours, base, theirs = pieces[start_at + 1 : start_at + 4]
             parts.append(Sides(base, ours, theirs))
     return parts
 
@@ -179,11 +179,11 @@ def _sure(sides: Sides) -> str | None:
 def _assign_alike(sides: Sides) -> bool:
     """Return whether each side assigns something else to a name of one scope, and one of them once more."""
     base, ours, theirs = (Counter(_assignments([(parsed(text), "")])) for text in sides)
-    changed = ({each[:2] for each in one - base - other} for one, other in ((ours, theirs), (theirs, ours)))
-    numbers = [Counter(each[:2] for each in found.elements()) for found in (base, ours, theirs)]
-    return any(
-        numbers[0][each] < max(numbers[1][each], numbers[2][each]) for each in set.intersection(*changed)
+    changed = (
+        {binding[:2] for binding in one - base - other} for one, other in ((ours, theirs), (theirs, ours))
     )
+    numbers = [Counter(binding[:2] for binding in bindings.elements()) for bindings in (base, ours, theirs)]
+    return any(numbers[0][key] < max(numbers[1][key], numbers[2][key]) for key in set.intersection(*changed))
 
 
 def _assignments(remaining: list[tuple[ast.AST, str]]) -> Iterator[tuple[str, str, str]]:
@@ -195,7 +195,9 @@ def _assignments(remaining: list[tuple[ast.AST, str]]) -> Iterator[tuple[str, st
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 yield scope, ast.dump(target), ast.dump(node.value)
-        remaining += [(each, scope) for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr)]
+        remaining += [
+            (child, scope) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)
+        ]
 
 
 def _misplaces(sides: Sides, parts: Sequence[_Part]) -> bool:
@@ -203,31 +205,31 @@ def _misplaces(sides: Sides, parts: Sequence[_Part]) -> bool:
     base = _defined(parsed(sides.base))
     for side, text in zip((sides.ours, sides.theirs), _joined(parts)[1:], strict=True):
         if fault_of(text) is None:
-            found = _defined(parsed(text))
-            lost = _defined(parsed(side)) - base - found
-            if any(name.rpartition(".")[0] in found for name in lost):
+            names = _defined(parsed(text))
+            lost = _defined(parsed(side)) - base - names
+            if any(name.rpartition(".")[0] in names for name in lost):
                 return True
     return False
 
 
 def _defined(node: ast.AST, scope: str = "") -> set[str]:
     """Return the dotted names of the definitions in a syntax tree."""
-    found: set[str] = set()
-    for each in ast.iter_child_nodes(node):
-        name = f"{scope}.{each.name}" if isinstance(each, DEFINITIONS) else scope
-        found |= {name} | _defined(each, name) if isinstance(each, (ast.stmt, ast.ExceptHandler)) else set()
-    return found
+    names: set[str] = set()
+    for child in ast.iter_child_nodes(node):
+        name = f"{scope}.{child.name}" if isinstance(child, DEFINITIONS) else scope
+        names |= {name} | _defined(child, name) if isinstance(child, (ast.stmt, ast.ExceptHandler)) else set()
+    return names
 
 
 def _restores_imports(sides: Sides, text: str) -> bool:
     """Return whether a merge imports a name that one side no longer imports."""
-    base, ours, theirs, result = (_imported(ast.walk(parsed(each))).keys() for each in (*sides, text))
+    base, ours, theirs, result = (_imported(ast.walk(parsed(side))).keys() for side in (*sides, text))
     return bool(((base - ours) | (base - theirs)) & result)
 
 
 def _imports_twice(sides: Sides, text: str) -> bool:
     """Return whether a merge imports a name of the module more often than each side."""
-    *counts, result = (_imported(parsed(each).body) for each in (*sides, text))
+    *counts, result = (_imported(parsed(side).body) for side in (*sides, text))
     return any(number > max(side[name] for side in counts) for name, number in result.items())
 
 
@@ -249,9 +251,9 @@ def _comments_removed(sides: Sides) -> bool:
     """Return whether one side adds a comment above a line that the other one changes or removes."""
     base, *both = [[line.strip() for line in text.splitlines() if line.strip()] for text in sides]
     for side, other in (both, both[::-1]):
-        for at, line in enumerate(side):
+        for number, line in enumerate(side):
             if line.startswith("#") and line not in base:
-                below = next((each for each in side[at:] if not each.startswith("#")), "")
+                below = next((line for line in side[number:] if not line.startswith("#")), "")
                 if below in base and below not in other:
                     return True
     return False
@@ -280,14 +282,14 @@ def _imports_moved(sides: Sides) -> bool:
             before, after = ".".join(old), ".".join(new)
             if not old or not new or any(_is_in(module, before, after) for module in one.values()):
                 continue
-            if any(_is_in(other[each], before, after) for each in other.keys() - base.keys()):
+            if any(_is_in(other[name], before, after) for name in other.keys() - base.keys()):
                 return True
     return False
 
 
 def _sources(text: str) -> dict[str, str]:
     """Return the module of each imported name, without those of ``typing``, which does not move."""
-    nodes = (each for each in ast.walk(parsed(text)) if isinstance(each, ast.ImportFrom))
+    nodes = (node for node in ast.walk(parsed(text)) if isinstance(node, ast.ImportFrom))
     return {
         alias.name: "." * node.level + (node.module or "")
         for node in nodes
@@ -302,7 +304,7 @@ def _is_in(module: str, package: str, but: str) -> bool:
 
 def _chains(text: str) -> Counter[str]:
     """Return the names of a text; of one with dots also each part up to a dot."""
-    found: Counter[str] = Counter()
+    counted: Counter[str] = Counter()
     chain, is_open = "", False
     for word in words(text):
         if word == ".":
@@ -310,18 +312,20 @@ def _chains(text: str) -> Counter[str]:
         elif word[0].isidentifier() and not is_prose(word):
             chain = f"{chain}.{word}" if is_open else word
             is_open = False
-            found[chain] += 1
+            counted[chain] += 1
         else:
             chain, is_open = "", False
-    return found
+    return counted
 
 
 def marked(sides: Sides, marker_size: int, labels: Sequence[str]) -> str:
     """Return a text with one conflict, of all lines between those at its start and end that no side changes."""
     rows = [text.splitlines(keepends=True) for text in sides]
     least = min(map(len, rows))
-    start = next((at for at in range(least) if len({row[at] for row in rows}) > 1), least)
-    end = next((at for at in range(least - start) if len({row[-1 - at] for row in rows}) > 1), least - start)
+    start = next((index for index in range(least) if len({row[index] for row in rows}) > 1), least)
+    end = next(
+        (index for index in range(least - start) if len({row[-1 - index] for row in rows}) > 1), least - start
+    )
     base, ours, theirs = ("".join(row[start : len(row) - end]) for row in rows)
     before, after = "".join(rows[1][:start]), "".join(rows[1][len(rows[1]) - end :])
     signs = [sign * marker_size for sign in "<|=>"]

@@ -64,10 +64,10 @@ def _rows(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) ->
     try:
         return _in_row(base, theirs, ours)
     except ClashError:
-        found = _chained(base, theirs, ours)
-        if found is None:
+        row = _chained(base, theirs, ours)
+        if row is None:
             raise
-        return found
+        return row
 
 
 class _Form(enum.Enum):
@@ -84,32 +84,36 @@ _NOT_IN_CHAINS = frozenset({"if", "else", "for", "lambda", ",", "=", ":", ":="})
 def _chained(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node] | None:
     """Merge rows that are chains of one operator by their elements; None for other rows."""
     chains = [_chain(row) for row in (base, theirs, ours)]
-    known = [chain for chain in chains if chain is not None]
-    words = {chain.word for chain in known} - {""}
-    ends = {(tuple(_code(chain.before)), tuple(_code(chain.behind))) for chain in known}
-    if len(known) != len(chains) or len(words) != 1 or len(ends) != 1:
+    present = [chain for chain in chains if chain is not None]
+    words = {chain.word for chain in present} - {""}
+    ends = {(tuple(_code(chain.before)), tuple(_code(chain.behind))) for chain in present}
+    if len(present) != len(chains) or len(words) != 1 or len(ends) != 1:
         return None
     (word,) = words
-    b, t, o = (Group(Token("", "("), chain.elements, Token("", ")")) for chain in known)
+    b, t, o = (Group(Token("", "("), chain.elements, Token("", ")")) for chain in present)
     _require_no_variant(b, t, o)
     merged = _elements(b, t, o).elements
     row: list[Node] = []
-    for at, each in enumerate(merged):
-        if at:
+    for index, element in enumerate(merged):
+        if index:
             row.append(Token(" ", word))
-        first, *rest = each.nodes
-        row += [first if at == 0 or "\n" in _space_of(each) else _spaced(first, " "), *rest]
-    return [*known[2].before, *row, *known[2].behind]
+        first, *rest = element.nodes
+        row += [first if index == 0 or "\n" in _space_of(element) else _spaced(first, " "), *rest]
+    return [*present[2].before, *row, *present[2].behind]
 
 
 def _require_no_variant(base: Group, theirs: Group, ours: Group) -> None:
     """Raise ClashError if a condition that is added is in one that this tree alone has, or the other way round."""
-    known = {each.code for each in base.elements}
-    added, own = ([each for each in group.elements if each.code not in known] for group in (theirs, ours))
-    for each, other in ((each, other) for each in added for other in own if each.code != other.code):
-        one, two = (f" {' '.join(words(element.text))} " for element in (each, other))
+    codes = {element.code for element in base.elements}
+    added, own = (
+        [element for element in group.elements if element.code not in codes] for group in (theirs, ours)
+    )
+    for element, other in (
+        (element, other) for element in added for other in own if element.code != other.code
+    ):
+        one, two = (f" {' '.join(words(element.text))} " for element in (element, other))
         if one in two or two in one:
-            raise ClashError(f"the change adds `{each.code}`, and this tree has `{other.code}`")
+            raise ClashError(f"the change adds `{element.code}`, and this tree has `{other.code}`")
 
 
 @dataclass(frozen=True)
@@ -148,30 +152,33 @@ def _chain(row: Sequence[Node]) -> _Chain | None:
 def _in_row(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
     keys = [[node.key for node in row] for row in (base, theirs, ours)]
     to_theirs, to_ours = equal_positions(keys[0], keys[1]), equal_positions(keys[0], keys[2])
-    found: list[Node] = []
+    nodes: list[Node] = []
     b = t = o = 0
-    for at in [*(at for at in range(len(base)) if at in to_theirs and at in to_ours), len(base)]:
-        is_end = at == len(base)
-        t_end, o_end = (len(theirs), len(ours)) if is_end else (to_theirs[at], to_ours[at])
+    for index in [
+        *(index for index in range(len(base)) if index in to_theirs and index in to_ours),
+        len(base),
+    ]:
+        is_end = index == len(base)
+        t_end, o_end = (len(theirs), len(ours)) if is_end else (to_theirs[index], to_ours[index])
         if t_end < t or o_end < o:
             continue
-        found += _chunk(base[b:at], theirs[t:t_end], ours[o:o_end])
+        nodes += _chunk(base[b:index], theirs[t:t_end], ours[o:o_end])
         if not is_end:
-            found.append(_node(base[at], theirs[t_end], ours[o_end], _form(base, at)))
-        b, t, o = at + 1, t_end + 1, o_end + 1
-    return found
+            nodes.append(_node(base[index], theirs[t_end], ours[o_end], _form(base, index)))
+        b, t, o = index + 1, t_end + 1, o_end + 1
+    return nodes
 
 
-def _form(row: Sequence[Node], at: int) -> _Form:
+def _form(row: Sequence[Node], index: int) -> _Form:
     """Return what the brackets at a position are, as far as the order of their elements matters."""
-    if at > 1 and row[at - 2].key == "def":
+    if index > 1 and row[index - 2].key == "def":
         return _Form.SIGNATURE
-    before = row[at - 1] if at else None
+    before = row[index - 1] if index else None
     is_called = isinstance(before, Group) or (
         before is not None and before.key.isidentifier() and not keyword.iskeyword(before.key)
     )
-    is_class = at > 1 and row[at - 2].key == "class"
-    return _Form.CALL if is_called and not is_class and row[at].key == "(" else _Form.OTHER
+    is_class = index > 1 and row[index - 2].key == "class"
+    return _Form.CALL if is_called and not is_class and row[index].key == "(" else _Form.OTHER
 
 
 def _code(row: Sequence[Node]) -> list[str]:
@@ -195,12 +202,12 @@ def _chunk(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -
 
 def _message(base: str, theirs: str, ours: str) -> str:
     """Merge three strings of several words if an unchanged word separates the changes; else return None."""
-    quoted = [_QUOTED.fullmatch(each) for each in (base, theirs, ours)]
-    strings = [each for each in quoted if each is not None]
-    forms = {each.group(1, 2) for each in strings}
+    quoted = [_QUOTED.fullmatch(text) for text in (base, theirs, ours)]
+    strings = [match for match in quoted if match is not None]
+    forms = {match.group(1, 2) for match in strings}
     if len(strings) != len(quoted) or len(forms) != 1 or not all(map(is_prose, (base, theirs, ours))):
         return ""
-    rows = ([Token("", word) for word in _PROSE_WORDS.findall(each[3])] for each in strings)
+    rows = ([Token("", word) for word in _PROSE_WORDS.findall(match[3])] for match in strings)
     ((prefix, quote),) = forms
     try:
         merged_words = "".join(node.text for node in _in_row(*rows))
@@ -224,7 +231,7 @@ def _node(base: Node, theirs: Node, ours: Node, form: _Form) -> Node:
 
 def _element(base: Element, theirs: Element, ours: Element) -> Element:
     """Merge three versions of an element; a comment behind it that ours removed stays away."""
-    texts = [each.comment.strip() for each in (base, theirs, ours)]
+    texts = [element.comment.strip() for element in (base, theirs, ours)]
     if texts[0] != texts[1] != texts[2] and texts[0] != texts[2] and texts[2]:
         raise ClashError(f"both change the comment of `{ours.code}`")
     comment = theirs.comment if texts[0] == texts[2] != texts[1] else ours.comment
@@ -234,26 +241,26 @@ def _element(base: Element, theirs: Element, ours: Element) -> Element:
 
 def _paired_elements(one: Sequence[Element], other: Sequence[Element]) -> dict[int, int]:
     """Return the pairs of elements of two groups: by name, by equal text, or as the only ones between two pairs."""
-    found: dict[int, int] = {}
-    names = {each.name: at for at, each in enumerate(other) if each.name}
-    for at, each in enumerate(one):
-        if each.name in names:
-            found[at] = names[each.name]
-    left = [at for at in range(len(one)) if at not in found]
-    right = [at for at in range(len(other)) if at not in found.values()]
-    codes = [one[at].code for at in left], [other[at].code for at in right]
-    found |= {left[a]: right[b] for a, b in equal_positions(*codes).items()}
-    for at in range(len(one)):
-        before = found.get(at - 1, -1) if at else -1
-        after = found.get(at + 1, len(other)) if at + 1 < len(one) else len(other)
+    pairs: dict[int, int] = {}
+    names = {element.name: index for index, element in enumerate(other) if element.name}
+    for index, element in enumerate(one):
+        if element.name in names:
+            pairs[index] = names[element.name]
+    left = [index for index in range(len(one)) if index not in pairs]
+    right = [index for index in range(len(other)) if index not in pairs.values()]
+    codes = [one[position].code for position in left], [other[position].code for position in right]
+    pairs |= {left[a]: right[b] for a, b in equal_positions(*codes).items()}
+    for index in range(len(one)):
+        before = pairs.get(index - 1, -1) if index else -1
+        after = pairs.get(index + 1, len(other)) if index + 1 < len(one) else len(other)
         if (
-            at not in found
-            and (at == 0 or at - 1 in found)
+            index not in pairs
+            and (index == 0 or index - 1 in pairs)
             and after - before == 2
-            and _alike(one[at], other[before + 1])
+            and _alike(one[index], other[before + 1])
         ):
-            found[at] = before + 1
-    return found
+            pairs[index] = before + 1
+    return pairs
 
 
 def _alike(one: Element, other: Element) -> bool:
@@ -268,88 +275,101 @@ def _elements(base: Group, theirs: Group, ours: Group, form: _Form = _Form.OTHER
     to_theirs, to_ours = _paired_elements(b, t), _paired_elements(b, o)
     from_theirs = {value: key for key, value in to_theirs.items()}
     result: list[Element | None] = list(o)
-    for at, each in enumerate(b):
-        our_index = to_ours.get(at)
-        if at not in to_theirs:
+    for index, element in enumerate(b):
+        our_index = to_ours.get(index)
+        if index not in to_theirs:
             if our_index is None:
                 continue
-            if o[our_index].code != each.code:
+            if o[our_index].code != element.code:
                 raise ClashError(
-                    f"the change deletes `{each.code}`, which is `{o[our_index].code}` in this tree"
+                    f"the change deletes `{element.code}`, which is `{o[our_index].code}` in this tree"
                 )
             result[our_index] = None
         else:
-            new = t[to_theirs[at]]
+            new = t[to_theirs[index]]
             if our_index is None:
-                if new.code == each.code or any(other.code == new.code for other in o):
+                if new.code == element.code or any(other.code == new.code for other in o):
                     continue
                 raise ClashError(
-                    f"the change makes `{each.code}` `{new.code}`, and this tree has no `{each.code}`"
+                    f"the change makes `{element.code}` `{new.code}`, and this tree has no `{element.code}`"
                 )
-            result[our_index] = _element(each, new, o[our_index])
-    slots: dict[int, list[Element]] = {}
-    our_indices = {at: to_ours[from_theirs[at]] for at in from_theirs if from_theirs[at] in to_ours}
-    our_codes = {each.code for at, each in enumerate(o) if at not in to_ours.values()}
-    named = {each.name: each.code for at, each in enumerate(o) if each.name and at not in to_ours.values()}
-    for at, each in enumerate(t):
-        if at in from_theirs or each.code in our_codes:
+            result[our_index] = _element(element, new, o[our_index])
+    insertions: dict[int, list[Element]] = {}
+    our_indices = {
+        index: to_ours[from_theirs[index]] for index in from_theirs if from_theirs[index] in to_ours
+    }
+    our_codes = {element.code for index, element in enumerate(o) if index not in to_ours.values()}
+    named = {
+        element.name: element.code
+        for index, element in enumerate(o)
+        if element.name and index not in to_ours.values()
+    }
+    for index, element in enumerate(t):
+        if index in from_theirs or element.code in our_codes:
             continue
-        if each.name in named:
-            raise ClashError(f"the change adds `{each.code}`, and this tree has `{named[each.name]}`")
-        missing = (b[place] for left, place in from_theirs.items() if left < at and place not in to_ours)
+        if element.name in named:
+            raise ClashError(f"the change adds `{element.code}`, and this tree has `{named[element.name]}`")
+        missing = (b[place] for left, place in from_theirs.items() if left < index and place not in to_ours)
         before = next((other.code for other in missing if not other.name), None)
-        if form is _Form.CALL and each.name in {None, "", "*"} and before is not None:
+        if form is _Form.CALL and element.name in {None, "", "*"} and before is not None:
             raise ClashError(
-                f"the change adds the argument `{each.code}` behind `{before}`, which this tree lacks"
+                f"the change adds the argument `{element.code}` behind `{before}`, which this tree lacks"
             )
-        slots.setdefault(_slot(at, t, our_indices, o, form), []).append(each)
-    row = [each for at in range(len(o) + 1) for each in (*slots.get(at, ()), *result[at : at + 1]) if each]
+        insertions.setdefault(_insertion_index(index, t, our_indices, o, form), []).append(element)
+    row = [
+        element
+        for index in range(len(o) + 1)
+        for element in (*insertions.get(index, ()), *result[index : index + 1])
+        if element
+    ]
     return replace(ours, elements=tuple(_separated(row, ours, theirs)), closing=_closing(ours, theirs, row))
 
 
-def _slot(
-    at: int,
+def _insertion_index(
+    index: int,
     theirs: Sequence[Element],
     our_indices: dict[int, int],
     ours: Sequence[Element],
     form: _Form,
 ) -> int:
     """Return the element before which a new one is inserted; ClashError if no position is valid."""
-    left = next((n for n in range(at - 1, -1, -1) if n in our_indices), None)
-    right = next((n for n in range(at + 1, len(theirs)) if n in our_indices), None)
+    left = next((n for n in range(index - 1, -1, -1) if n in our_indices), None)
+    right = next((n for n in range(index + 1, len(theirs)) if n in our_indices), None)
     low = 0 if left is None else our_indices[left] + 1
     high = len(ours) if right is None else our_indices[right]
     between = ours[low:high]
-    starred = [each for n, each in enumerate(ours) if each.name == "*" and n not in our_indices.values()]
-    if form is _Form.CALL and starred and not theirs[at].name:
+    starred = [
+        element for n, element in enumerate(ours) if element.name == "*" and n not in our_indices.values()
+    ]
+    if form is _Form.CALL and starred and not theirs[index].name:
         raise ClashError(
-            f"the change adds the argument `{theirs[at].code}`, and this tree has `{starred[0].code}`"
+            f"the change adds the argument `{theirs[index].code}`, and this tree has `{starred[0].code}`"
         )
     if not between:
         return low if left is not None or right is None else high
     is_signature = form is _Form.SIGNATURE
-    if theirs[at].name:
+    if theirs[index].name:
         return low + _last_in_front(between, is_signature=is_signature)
-    own = next((each.code for each in between if not each.name), "")
+    own = next((element.code for element in between if not element.name), "")
     if form is _Form.CALL and own:
-        raise ClashError(f"the change adds the argument `{theirs[at].code}` where this tree has `{own}`")
+        raise ClashError(f"the change adds the argument `{theirs[index].code}` where this tree has `{own}`")
     if right is None:
-        return low + _first_behind(theirs[at], between, is_signature=is_signature)
+        return low + _first_behind(theirs[index], between, is_signature=is_signature)
     if left is None:
         return high
-    return low if at - left <= right - at else high
+    return low if index - left <= right - index else high
 
 
 def _last_in_front(between: Sequence[Element], *, is_signature: bool) -> int:
     """Return the index for a new element with a name; positional elements keep their positions."""
     if is_signature:
-        return next((n for n, each in enumerate(between) if each.code[:1] == "*"), len(between))
-    return max((n + 1 for n, each in enumerate(between) if not each.name), default=0)
+        return next((n for n, element in enumerate(between) if element.code[:1] == "*"), len(between))
+    return max((n + 1 for n, element in enumerate(between) if not element.name), default=0)
 
 
 def _first_behind(new: Element, between: Sequence[Element], *, is_signature: bool) -> int:
     """Return the index for a new last positional element; ours may have more elements before it."""
-    keywords = [n for n, each in enumerate(between) if each.is_keyword]
+    keywords = [n for n, element in enumerate(between) if element.is_keyword]
     if keywords and is_signature:
         raise ClashError(f"the change adds `{new.code}`, which cannot follow `{between[keywords[0]].code}`")
     return keywords[0] if keywords else len(between)
@@ -362,19 +382,21 @@ def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Eleme
     )
     is_single = len(row) == 1 and len(ours.elements) > 1 and ours.opening.word == "("
     line = ""
-    for at, each in enumerate(row):
-        first, *rest = each.nodes or (Token("", ""),)
+    for index, element in enumerate(row):
+        first, *rest = element.nodes or (Token("", ""),)
         space = _space(first)
-        if at and not space:
+        if index and not space:
             first = _spaced(first, " ")
-        elif not at and space and "\n" not in space and ours.elements and not _space_of(ours.elements[0]):
+        elif (
+            not index and space and "\n" not in space and not _space_of((ours.elements or theirs.elements)[0])
+        ):
             first = _spaced(first, "")
-        if at and row[at - 1].comment and "\n" not in space:
-            first = _spaced(first, _line_behind(row[at - 1], line))
+        if index and row[index - 1].comment and "\n" not in space:
+            first = _spaced(first, _line_behind(row[index - 1], line))
         line = f"\n{space.rpartition(chr(10))[2]}" if "\n" in space else line
-        is_last = at == len(row) - 1
-        wanted = (each.comma or comma) if not is_last or is_last_with_comma or is_single else None
-        yield Element((first, *rest), wanted, each.comment)
+        is_last = index == len(row) - 1
+        wanted = (element.comma or comma) if not is_last or is_last_with_comma or is_single else None
+        yield Element((first, *rest), wanted, element.comment)
 
 
 def _line_behind(element: Element, line: str) -> str:
@@ -399,7 +421,7 @@ def _spaced(node: Node, space: str) -> Node:
 
 
 def _closing(ours: Group, theirs: Group, row: Sequence[Element]) -> Token:
-    has_lines = any("\n" in _space_of(each) for each in row)
+    has_lines = any("\n" in _space_of(element) for element in row)
     is_wide = "\n" in ours.closing.space or not has_lines or "\n" not in theirs.closing.space
     closing = ours.closing if is_wide else theirs.closing
     if row and row[-1].comment:

@@ -42,40 +42,42 @@ def reported(edit: EditOutcome, base: Item) -> EditOutcome:
 
 def _bases(item: Item, place: Item, base: Item) -> Iterator[tuple[str, str, str]]:
     """Yield each base class of a class that the file of this tree declares unlike both versions of the change's."""
-    theirs, ours = (each.around[0] if each.around else each for each in (item, place))
+    theirs, ours = (item.ancestors[0] if item.ancestors else item for item in (item, place))
     for node in item.nodes:
         for name in map(ast.unparse, node.bases if isinstance(node, ast.ClassDef) else ()):
             base_class, our_class = base.find(name), ours.find(name)
-            known = [each for each in (base_class, theirs.find(name)) if each is not None]
+            classes = [item for item in (base_class, theirs.find(name)) if item is not None]
             if (
                 our_class is not None
-                and known
-                and words(our_class.head) not in [words(each.head) for each in known]
+                and classes
+                and words(our_class.head) not in [words(item.head) for item in classes]
             ):
-                yield f"this tree declares its base class {name} differently", known[0].head, our_class.head
+                yield f"this tree declares its base class {name} differently", classes[0].head, our_class.head
 
 
 def _exits(edit: EditOutcome, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
     """Yield each exit of the function before the edit that only this tree has."""
-    known = {_guarded(each).code for each in base_function.walk() if each.is_exit}
+    codes = {_guarded(item).code for item in base_function.walk() if item.is_exit}
     theirs = edit.key[0].function if edit.key is not None else None
-    known |= {_guarded(each).code for each in theirs.walk() if each.is_exit} if theirs else set()
+    codes |= {_guarded(item).code for item in theirs.walk() if item.is_exit} if theirs else set()
     assert edit.place is not None  # An edit without one is not looked at.
-    around = set(edit.place.around)
-    for each in function.walk():
-        if each is edit.place:
+    around = set(edit.place.ancestors)
+    for statement in function.walk():
+        if statement is edit.place:
             return
-        guard = _guarded(each)
-        if each.is_exit and guard.code not in known and guard.above in around:
-            line = (guard.head or guard.parts[0].head if guard.parts else guard.head).strip().rstrip(":")
-            yield f"this tree may leave the function before it, at `{line}`", "", guard.plain
+        guard = _guarded(statement)
+        if statement.is_exit and guard.code not in codes and guard.parent in around:
+            line = (
+                (guard.head or guard.children[0].head if guard.children else guard.head).strip().rstrip(":")
+            )
+            yield f"this tree may leave the function before it, at `{line}`", "", guard.dedented
 
 
 def _guarded(item: Item) -> Item:
     """Return the `if` statement whose branch contains a statement, or the statement itself."""
-    branch = item.above
-    is_guarded = branch is not None and branch.kind in {"if", "elif", "else"} and len(branch.parts) <= 2
-    return branch.above if is_guarded and branch is not None and branch.above is not None else item
+    branch = item.parent
+    is_guarded = branch is not None and branch.kind in {"if", "elif", "else"} and len(branch.children) <= 2
+    return branch.parent if is_guarded and branch is not None and branch.parent is not None else item
 
 
 def _rebound(edit: EditOutcome, base_function: Item, function: Item) -> Iterator[tuple[str, str, str]]:
@@ -90,9 +92,9 @@ def _rebound(edit: EditOutcome, base_function: Item, function: Item) -> Iterator
     before, after = _bindings(base_function), _bindings(function)
     for name in sorted(used & before.keys() & after.keys()):
         base_items, our_items = before[name], after[name]
-        if not {each.code for each in base_items} & {each.code for each in our_items}:
+        if not {item.code for item in base_items} & {item.code for item in our_items}:
             base_text, ours_text = (
-                "".join(each.plain for each in items) for items in (base_items, our_items)
+                "".join(item.dedented for item in items) for items in (base_items, our_items)
             )
             yield f"this tree assigns {name} differently", base_text, ours_text
 
@@ -101,22 +103,28 @@ def _altered(edit: EditOutcome, base_function: Item, function: Item) -> Iterator
     """Yield each name that the edit gives another value, and that code of this tree alone after it reads."""
     assert edit.key is not None  # An edit without one is not looked at.
     item, part = edit.key
-    known = {each.code for each in base_function.walk()}
+    codes = {item.code for item in base_function.walk()}
     before, given = _bindings(base_function), _parameters(base_function)
     altered = _loop_names(item) if part else set[str]()
-    for each in (each for each in item.walk() if not (part or each.parts or each.code in known)):
-        for name in {name for top in each.nodes for name in assigned_names(top)}:
-            is_one = not _is_alike(each, before[name]) if name in before else name in given
+    for candidate in (
+        candidate for candidate in item.walk() if not (part or candidate.children or candidate.code in codes)
+    ):
+        for name in {name for top in candidate.nodes for name in assigned_names(top)}:
+            is_one = not _is_alike(candidate, before[name]) if name in before else name in given
             altered |= {name} if is_one else set()
     own = False
-    for each in function.walk() if altered else ():
-        own = own or each is edit.place
-        if own and each is not edit.place and not each.parts and each.code not in known:
-            nodes = [node for top in each.nodes for node in ast.walk(top) if isinstance(node, ast.Name)]
+    for statement in function.walk() if altered else ():
+        own = own or statement is edit.place
+        if own and statement is not edit.place and not statement.children and statement.code not in codes:
+            nodes = [node for top in statement.nodes for node in ast.walk(top) if isinstance(node, ast.Name)]
             read = {node.id for node in nodes if isinstance(node.ctx, ast.Load)} & altered
             if read:
-                line = each.bare.partition("\n")[0]
-                yield f"the change alters {min(read)}, which `{line}` of this tree reads", "", each.plain
+                line = statement.own_dedented.partition("\n")[0]
+                yield (
+                    f"the change alters {min(read)}, which `{line}` of this tree reads",
+                    "",
+                    statement.dedented,
+                )
                 return
 
 
@@ -145,11 +153,11 @@ def _parameters(function: Item) -> set[str]:
 
 def _bindings(function: Item) -> dict[str, list[Item]]:
     """Return the statements of a function that bind each name."""
-    found: dict[str, list[Item]] = {}
+    bound: dict[str, list[Item]] = {}
     for item in function.walk():
-        if item.parts or not item.nodes:
+        if item.children or not item.nodes:
             continue
         for top in item.nodes:
             for name in {*assigned_names(top), *bound_names(top)}:
-                found.setdefault(name, []).append(item)
-    return found
+                bound.setdefault(name, []).append(item)
+    return bound

@@ -88,7 +88,8 @@ class Group:
     def text(self) -> str:
         """The text, unchanged."""
         inner = "".join(
-            each.text + (each.comma.text if each.comma else "") + each.comment for each in self.elements
+            element.text + (element.comma.text if element.comma else "") + element.comment
+            for element in self.elements
         )
         return self.opening.text + inner + self.closing.text
 
@@ -100,7 +101,9 @@ class Group:
     @property
     def code(self) -> str:
         """The text without white space, comments and a last comma."""
-        return f"{self.opening.word}{' , '.join(each.code for each in self.elements)}{self.closing.word}"
+        return (
+            f"{self.opening.word}{' , '.join(element.code for element in self.elements)}{self.closing.word}"
+        )
 
 
 Node = Token | Group
@@ -116,15 +119,17 @@ def renamed(text: str, names: dict[str, str]) -> str:
     if not names:
         return text
     tokens, end = _tokens(text)
-    found: list[str] = []
-    for at, token in enumerate(tokens):
-        is_attribute = at > 0 and tokens[at - 1].word == "."
+    words_after: list[str] = []
+    for index, token in enumerate(tokens):
+        is_attribute = index > 0 and tokens[index - 1].word == "."
         is_keyword = (
-            0 < at < len(tokens) - 1 and tokens[at + 1].word == "=" and tokens[at - 1].word in {"(", ","}
+            0 < index < len(tokens) - 1
+            and tokens[index + 1].word == "="
+            and tokens[index - 1].word in {"(", ","}
         )
         word = token.word if is_attribute or is_keyword else names.get(token.word, token.word)
-        found.append(token.space + word)
-    return "".join(found) + end
+        words_after.append(token.space + word)
+    return "".join(words_after) + end
 
 
 def shifted(text: str, old: str, new: str) -> str:
@@ -134,85 +139,85 @@ def shifted(text: str, old: str, new: str) -> str:
     inside = _inside_strings(text) if '"""' in text or "'''" in text else frozenset()
     # `str.splitlines` would also split inside a string, at a form feed.
     return "\n".join(
-        new + line[len(old) :] if at not in inside and line.strip() and line.startswith(old) else line
-        for at, line in enumerate(text.split("\n"))
+        new + line[len(old) :] if index not in inside and line.strip() and line.startswith(old) else line
+        for index, line in enumerate(text.split("\n"))
     )
 
 
 def _inside_strings(text: str) -> frozenset[int]:
     """Return the lines that begin inside a string that is not a docstring."""
-    found: set[int] = set()
+    lines: set[int] = set()
     line, last = 0, ""
     for token in _tokens(text)[0]:
         line += token.space.count("\n")
         length = token.word.count("\n")
         if length and not (last in {"", ":"} and "\n" in token.space):
-            found.update(range(line + 1, line + length + 1))
+            lines.update(range(line + 1, line + length + 1))
         line, last = line + length, token.word
-    return frozenset(found)
+    return frozenset(lines)
 
 
 def _tokens(text: str) -> tuple[list[Token], str]:
-    found: list[Token] = []
-    at = 0
+    tokens: list[Token] = []
+    offset = 0
     while True:
-        space = _SPACE.match(text, at)
+        space = _SPACE.match(text, offset)
         assert space is not None  # It matches nothing, too.
-        at = space.end()
-        word = _TOKEN.match(text, at)
+        offset = space.end()
+        word = _TOKEN.match(text, offset)
         if word is None:
-            return found, space[0] + text[at:]
-        found.append(Token(space[0], word[0]))
-        at = word.end()
+            return tokens, space[0] + text[offset:]
+        tokens.append(Token(space[0], word[0]))
+        offset = word.end()
 
 
 def parsed(text: str) -> tuple[tuple[Node, ...], str]:
     """Return the tokens of a text, brackets as groups, and the text after the last; ClashError if a bracket is open."""
     tokens, end = _tokens(text)
-    nodes, at = _row(tokens, 0, "")
-    if at != len(tokens):
+    nodes, index = _row(tokens, 0, "")
+    if index != len(tokens):
         raise ClashError("its brackets do not match")
     return tuple(nodes), end
 
 
-def _row(tokens: list[Token], at: int, until: str) -> tuple[list[Node], int]:
-    found: list[Node] = []
-    while at < len(tokens) and tokens[at].word not in {")", "]", "}"}:
-        token = tokens[at]
+def _row(tokens: list[Token], position: int, until: str) -> tuple[list[Node], int]:
+    nodes: list[Node] = []
+    while position < len(tokens) and tokens[position].word not in {")", "]", "}"}:
+        token = tokens[position]
         if until and token.word == ",":
             break
         if token.word in _CLOSING:
-            group, at = _group(tokens, at)
-            found.append(group)
+            group, position = _group(tokens, position)
+            nodes.append(group)
         else:
-            found.append(token)
-            at += 1
-    return found, at
+            nodes.append(token)
+            position += 1
+    return nodes, position
 
 
-def _group(tokens: list[Token], at: int) -> tuple[Group, int]:
-    opening = tokens[at]
+def _group(tokens: list[Token], index: int) -> tuple[Group, int]:
+    opening = tokens[index]
     closing = _CLOSING[opening.word]
     elements: list[Element] = []
-    at += 1
+    index += 1
     while True:
-        nodes, at = _row(tokens, at, closing)
-        if at >= len(tokens) or tokens[at].word not in {",", closing}:
+        nodes, index = _row(tokens, index, closing)
+        if index >= len(tokens) or tokens[index].word not in {",", closing}:
             raise ClashError("its brackets do not match")
-        if tokens[at].word == closing:
-            elements += [Element(tuple(nodes), None, _take_comment(tokens, at))] if nodes else []
-            return Group(opening, tuple(elements), tokens[at]), at + 1
-        elements.append(Element(tuple(nodes), tokens[at], _take_comment(tokens, at + 1)))
-        at += 1
+        if tokens[index].word == closing:
+            elements += [Element(tuple(nodes), None, _take_comment(tokens, index))] if nodes else []
+            return Group(opening, tuple(elements), tokens[index]), index + 1
+        elements.append(Element(tuple(nodes), tokens[index], _take_comment(tokens, index + 1)))
+        index += 1
 
 
-def _take_comment(tokens: list[Token], at: int) -> str:
+def _take_comment(tokens: list[Token], index: int) -> str:
     """Return the comment that begins on the line of the token before one, and remove it from there."""
-    space = tokens[at].space if at < len(tokens) else ""
+    space = tokens[index].space if index < len(tokens) else ""
     comment, end, rest = space.partition("\n")
     if not comment.lstrip().startswith("#"):
         return ""
-    tokens[at] = Token(end + rest, tokens[at].word)
+    tokens[index] = Token(end + rest, tokens[index].word)
     return comment
 
 

@@ -21,10 +21,10 @@ def undefined_names(before: bytes, after: bytes, *others: bytes) -> list[tuple[s
 
     A name that is imported only for type checkers is one if running code reads it; its line is that of the import.
     """
-    found = _undefined_names(after)
+    names = _undefined_names(after)
     # Each text starts ruff once, and most have no such name.
-    known = {name for text in (before, *others) if found for name, _ in _undefined_names(text)}
-    return [(name, line) for name, line in found if name not in known]
+    earlier = {name for text in (before, *others) if names for name, _ in _undefined_names(text)}
+    return [(name, line) for name, line in names if name not in earlier]
 
 
 def unbound_names(source: bytes) -> list[tuple[str, int]]:
@@ -40,17 +40,19 @@ def _undefined_names(source: bytes) -> list[tuple[str, int]]:
 def _checked(rules: str, source: bytes) -> list[tuple[str, int]]:
     """Return what ruff finds; a file that is not Python has only findings without a rule of ours."""
     done = ruff(source, "check", "--select", rules, "--output-format", "json")
-    found: list[dict[str, Any]] = msgspec.json.decode(done.stdout or b"[]")
-    lines = source.decode(errors="replace").split("\n") if found else []
-    return [_named(each, lines) for each in found if each["code"] in rules.split(",")]
+    findings: list[dict[str, Any]] = msgspec.json.decode(done.stdout or b"[]")
+    lines = source.decode(errors="replace").split("\n") if findings else []
+    return [_named(finding, lines) for finding in findings if finding["code"] in rules.split(",")]
 
 
-def _named(found: dict[str, Any], lines: Sequence[str]) -> tuple[str, int]:
+def _named(finding: dict[str, Any], lines: Sequence[str]) -> tuple[str, int]:
     """Return the name that a finding is about, and its line."""
-    start, end = found["location"], found["end_location"]
+    start, end = finding["location"], finding["end_location"]
     text = lines[start["row"] - 1][start["column"] - 1 : end["column"] - 1]
     # Of an import the message has another name than the one that it binds.
     name = (
-        text.split()[-1].partition(".")[0] if found["code"] == _FOR_TYPES else found["message"].split("`")[1]
+        text.split()[-1].partition(".")[0]
+        if finding["code"] == _FOR_TYPES
+        else finding["message"].split("`")[1]
     )
     return name, start["row"]

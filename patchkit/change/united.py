@@ -45,7 +45,7 @@ def united(versions: Three, correspondence: Correspondence) -> Three:
     base, ours, theirs = (outline(text) for text in versions)
     outputs = Output(), Output(), Output()
     _Union(correspondence, outputs).unite(base, ours, theirs)
-    texts = tuple(output.render(each) for output, each in zip(outputs, (base, ours, theirs), strict=True))
+    texts = tuple(output.render(item) for output, item in zip(outputs, (base, ours, theirs), strict=True))
     return texts[0], texts[1], texts[2]
 
 
@@ -58,7 +58,7 @@ class _Union:
         """Unite the parts of three versions of an item."""
         base, ours, theirs = items
         to_ours, to_theirs = (self._correspondence.parts(base, side) for side in (ours, theirs))
-        for one in base.parts:
+        for one in base.children:
             if one in to_ours and one in to_theirs:
                 self._unite_item(one, to_ours[one], to_theirs[one])
         self._unite_gaps(*items)
@@ -67,61 +67,67 @@ class _Union:
         base, ours, theirs = items
         if ours.code == theirs.code or base.code in {ours.code, theirs.code}:
             return
-        kinds = {each.kind for each in items}
-        if all(each.parts for each in items) and len(kinds) == 1:
-            heads = [each.bare_head for each in items]
+        kinds = {item.kind for item in items}
+        if all(item.children for item in items) and len(kinds) == 1:
+            heads = [item.head_dedented for item in items]
             if len(set(heads)) == len(heads):
-                found = _agreed(heads, base.kind)
-                for output, each in zip(self._outputs, items, strict=True) if found else ():
-                    output.write_head(each, found)
+                agreed = _agreed(heads, base.kind)
+                for output, item in zip(self._outputs, items, strict=True) if agreed else ():
+                    output.write_head(item, agreed)
             self.unite(*items)
-        elif not any(each.parts or each.is_import or len(each.nodes) != 1 for each in items):
-            found = _agreed([each.bare for each in items], "")
-            for output, each in zip(self._outputs, items, strict=True) if found else ():
-                output.write(each, found)
+        elif not any(item.children or item.is_import or len(item.nodes) != 1 for item in items):
+            agreed = _agreed([item.own_dedented for item in items], "")
+            for output, item in zip(self._outputs, items, strict=True) if agreed else ():
+                output.write(item, agreed)
 
     def _unite_gaps(self, *items: Item) -> None:
         """Unite what is between the parts that all versions have: one statement of each, or additions."""
         base, *sides = items
         pairs = [self._correspondence.parts(base, side) for side in sides]
-        places = [{each: at for at, each in enumerate(side.parts)} for side in sides]
+        places = [{item: index for index, item in enumerate(side.children)} for side in sides]
         last: tuple[int, ...] = (-1, -1, -1)
         ends = [
-            (at, *(place[pair[one]] for pair, place in zip(pairs, places, strict=True)))
-            for at, one in enumerate(base.parts)
+            (index, *(place[pair[one]] for pair, place in zip(pairs, places, strict=True)))
+            for index, one in enumerate(base.children)
             if all(one in pair for pair in pairs)
         ]
-        for end in (*ends, tuple(len(each.parts) for each in items)):
+        for end in (*ends, tuple(len(item.children) for item in items)):
             if any(high <= low for low, high in zip(last, end, strict=True)):  # A definition that moved.
                 continue
-            found = [each.parts[low + 1 : high] for each, low, high in zip(items, last, end, strict=True)]
+            gaps_of_items = [
+                item.children[low + 1 : high] for item, low, high in zip(items, last, end, strict=True)
+            ]
             if (
-                all(len(run) == 1 for run in found)
-                and len({(run[0].kind, run[0].name) for run in found}) == 1
+                all(len(run) == 1 for run in gaps_of_items)
+                and len({(run[0].kind, run[0].name) for run in gaps_of_items}) == 1
             ):
-                self._unite_item(*(run[0] for run in found))
-            elif not found[0] and (base.above is None or not base.is_scope) and _is_free(*found[1:]):
+                self._unite_item(*(run[0] for run in gaps_of_items))
+            elif (
+                not gaps_of_items[0]
+                and (base.parent is None or not base.is_scope)
+                and _is_free(*gaps_of_items[1:])
+            ):
                 self._add_both(items, last, end)
             last = end
 
     def _add_both(self, items: Sequence[Item], last: Sequence[int], end: Sequence[int]) -> None:
         """Add what each side adds between two places, ours first, in the other versions."""
         _, ours, theirs = items
-        runs = ours.parts[last[1] + 1 : end[1]], theirs.parts[last[2] + 1 : end[2]]
-        for side, (output, each) in enumerate(zip(self._outputs, items, strict=True)):
-            for from_side, run, at in ((1, runs[0], last[side] + 1), (2, runs[1], end[side])):
+        runs = ours.children[last[1] + 1 : end[1]], theirs.children[last[2] + 1 : end[2]]
+        for side, (output, item) in enumerate(zip(self._outputs, items, strict=True)):
+            for from_side, run, index in ((1, runs[0], last[side] + 1), (2, runs[1], end[side])):
                 for added in run if side != from_side else ():
-                    output.insert(each, at, shifted(added.text, added.indent, each.inner_indent))
+                    output.insert(item, index, shifted(added.text, added.indent, item.inner_indent))
 
 
 def _is_free(one: Sequence[Item], other: Sequence[Item]) -> bool:
     """Return whether two runs of added statements may stand in either order."""
-    codes = [{each.code for each in run} for run in (one, other)]
+    codes = [{item.code for item in run} for run in (one, other)]
     if not (one and other) or codes[0] & codes[1] or order_matters(one, other):
         return False
     still = [all(map(_is_still, run)) for run in (one, other)]
     return all(still) or any(
-        each and all(map(_is_constant, run)) for each, run in zip(still, (one, other), strict=True)
+        is_still and all(map(_is_constant, run)) for is_still, run in zip(still, (one, other), strict=True)
     )
 
 
@@ -153,7 +159,7 @@ def _agreed(texts: Sequence[str], kind: str) -> str:
     decorators = [text[: start.start() if start else 0] for text, start in zip(texts, starts, strict=True)]
     if kind and any(decorators):
         base, ours, theirs = decorators
-        rest = [text.removeprefix(each) for text, each in zip(texts, decorators, strict=True)]
+        rest = [text.removeprefix(prefix) for text, prefix in zip(texts, decorators, strict=True)]
         above = ours if theirs in {base, ours} else theirs if base == ours else None
         below = _agreed(rest, kind) if len(set(rest)) == len(rest) else rest[1 + (rest[0] == rest[1])]
         return above + below if above is not None and below else ""
@@ -162,13 +168,17 @@ def _agreed(texts: Sequence[str], kind: str) -> str:
     try:
         if _replace_alike(texts) or not _is_apart([parsed(text)[0] for text in texts]):
             return ""
-        found = [
+        agreed_texts = [
             merged_header(base, *pair, kind) if kind else merged_statement(base, *pair) for pair in pairs
         ]
     except ClashError:
         return ""
-    one, other = (_meaning(text, kind) for text in found)
-    kept = [text for text in found if kept_comments(base, ours, theirs, text) and not _restores(texts, text)]
+    one, other = (_meaning(text, kind) for text in agreed_texts)
+    kept = [
+        text
+        for text in agreed_texts
+        if kept_comments(base, ours, theirs, text) and not _restores(texts, text)
+    ]
     # A space may be left where one side has none.
     return min(kept, key=lambda text: len(_ODD_SPACE.findall(text))) if kept and one == other else ""
 
@@ -181,8 +191,8 @@ def _replace_alike(texts: Sequence[str]) -> bool:
 
 def _restores(texts: Sequence[str], result: str) -> bool:
     """Return whether a merge has a word more often than the side that removes it and the other one leave it."""
-    base, ours, theirs, found = (Counter(filter(_WORD.match, words(text))) for text in (*texts, result))
-    return any(found[each] > merged_count(base[each], ours[each], theirs[each]) for each in base)
+    base, ours, theirs, restored = (Counter(filter(_WORD.match, words(text))) for text in (*texts, result))
+    return any(restored[word] > merged_count(base[word], ours[word], theirs[word]) for word in base)
 
 
 def _is_apart(rows: Sequence[Sequence[Node]]) -> bool:
@@ -193,9 +203,9 @@ def _is_apart(rows: Sequence[Sequence[Node]]) -> bool:
     if not base == ours == theirs:
         return True
     for groups in zip(*rows, strict=True):
-        found = [group.elements for group in groups if isinstance(group, Group)]
-        if len(found) == len(rows) and not all(
-            _is_apart([element.nodes for element in each]) for each in _aligned(found)
+        groups_elements = [group.elements for group in groups if isinstance(group, Group)]
+        if len(groups_elements) == len(rows) and not all(
+            _is_apart([element.nodes for element in row]) for row in _aligned(groups_elements)
         ):
             return False
     return True
@@ -203,15 +213,15 @@ def _is_apart(rows: Sequence[Sequence[Node]]) -> bool:
 
 def _aligned(versions: Sequence[Sequence[Element]]) -> Iterator[tuple[Element, ...]]:
     """Yield the elements of three versions of a group that are at one place in as many others, or have one name."""
-    named = [{each.name: each for each in version if each.name} for version in versions]
-    plain = [[each for each in version if not each.name] for version in versions]
+    named = [{element.name: element for element in version if element.name} for version in versions]
+    plain = [[element for element in version if not element.name] for version in versions]
     if all(
-        len(names) + len(rest) == len(each) for names, rest, each in zip(named, plain, versions, strict=True)
+        len(names) + len(rest) == len(row) for names, rest, row in zip(named, plain, versions, strict=True)
     ):
         yield from (tuple(names[name] for names in named) for name in set.intersection(*map(set, named)))
     else:  # Such as a dictionary that has a key twice.
         plain = list(map(list, versions))
-    if len({len(each) for each in plain}) == 1:
+    if len({len(row) for row in plain}) == 1:
         yield from zip(*plain, strict=True)
 
 
@@ -225,7 +235,7 @@ class _Unordered(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if all(each.arg for each in node.keywords):
+        if all(keyword.arg for keyword in node.keywords):
             node.keywords.sort(key=ast.dump)
         return node
 
@@ -259,9 +269,9 @@ def kept_comments(base: str, ours: str, theirs: str, result: str) -> bool:
     if (b - o) & (b - t) and o - b != t - b:
         return False
     return all(
-        r[each] == merged_count(b[each], o[each], t[each])
-        or (b[each] < min(o[each], t[each]) and r[each] == o[each] + t[each] - b[each])
-        for each in {*b, *o, *t, *r}
+        r[name] == merged_count(b[name], o[name], t[name])
+        or (b[name] < min(o[name], t[name]) and r[name] == o[name] + t[name] - b[name])
+        for name in {*b, *o, *t, *r}
     )
 
 
@@ -278,50 +288,57 @@ def united_imports(base: str, ours: str, theirs: str) -> str:
         rows = [outline(textwrap.dedent(text)) for text in texts]
     except NoOutlineError:
         return ""
-    if any(comments(text) for text in texts) or not all(each.is_import for row in rows for each in row.parts):
+    if any(comments(text) for text in texts) or not all(
+        item.is_import for row in rows for item in row.children
+    ):
         return ""
-    names = [Counter(name for each in row.parts for name in imported(each)) for row in rows]
+    names = [Counter(name for item in row.children for name in imported(item)) for row in rows]
     if any(number > 1 for count in names for number in count.values()):
         return ""
-    known = [{bound(name) for name in count} for count in names]
+    own_names = [{bound(name) for name in count} for count in names]
     # The side that changes more gives the layout.
     like, other = (1, 2) if _changed(rows[0], rows[1]) >= _changed(rows[0], rows[2]) else (2, 1)
     removed, added = names[0] - names[other], names[other] - names[0] - names[like]
     lines = list(_without(rows[like], removed))
-    for each in rows[other].parts:
-        wanted = [name for name in imported(each) if name in added]
+    for item in rows[other].children:
+        wanted = [name for name in imported(item) if name in added]
         if wanted:
-            _add(lines, wanted, each)
+            _add(lines, wanted, item)
     result = textwrap.indent("".join(text for text, _ in lines), indent)
     expected = (names[like] - removed) + added
-    found = Counter(name for each in outline(textwrap.dedent(result)).parts for name in imported(each))
-    restored = ((known[0] - known[1]) | (known[0] - known[2])) & set(map(bound, found))
-    return result if found == expected and not restored else ""
+    imported_names = Counter(
+        name for item in outline(textwrap.dedent(result)).children for name in imported(item)
+    )
+    restored = ((own_names[0] - own_names[1]) | (own_names[0] - own_names[2])) & set(
+        map(bound, imported_names)
+    )
+    return result if imported_names == expected and not restored else ""
 
 
 def _changed(base: Item, side: Item) -> int:
-    known = Counter(each.bare for each in base.parts)
-    return (Counter(each.bare for each in side.parts) - known).total()
+    codes = Counter(item.own_dedented for item in base.children)
+    return (Counter(item.own_dedented for item in side.children) - codes).total()
 
 
 def _without(row: Item, removed: Counter[str]) -> Iterator[tuple[str, Item]]:
-    for each in row.parts:
-        left = [name for name in imported(each) if name not in removed]
-        if left == imported(each):
-            yield each.text, each
+    for item in row.children:
+        left = [name for name in imported(item) if name not in removed]
+        if left == imported(item):
+            yield item.text, item
         elif left:
-            yield each.lead + import_of(left, each), each
+            yield item.lead + import_of(left, item), item
 
 
 def _add(lines: list[tuple[str, Item]], wanted: Sequence[str], item: Item) -> None:
     """Add names to the last statement that imports from the same module, or a statement at the end."""
-    at = next((n for n in range(len(lines) - 1, -1, -1) if lines[n][1].name == item.name), None)
-    if at is None or item.kind == "Import":
+    number = next((n for n in range(len(lines) - 1, -1, -1) if lines[n][1].name == item.name), None)
+    if number is None or item.kind == "Import":
         lines.append((import_of(wanted, item), item))
         return
-    known = imported(outline(lines[at][0]).parts[0])
-    names = [*known, *wanted]
-    lines[at] = (
-        lines[at][1].lead + import_of(sorted(names) if known == sorted(known) else names, lines[at][1]),
-        lines[at][1],
+    imported_names = imported(outline(lines[number][0]).children[0])
+    names = [*imported_names, *wanted]
+    lines[number] = (
+        lines[number][1].lead
+        + import_of(sorted(names) if imported_names == sorted(imported_names) else names, lines[number][1]),
+        lines[number][1],
     )

@@ -30,41 +30,41 @@ def variant_of(edit: EditOutcome, base: Item, names: frozenset[str]) -> str:
     before, ours = _scope_of(base, item), _around(place)
     if before is None or (place.function is None) is not (item.function is None):
         return ""
-    new = {each.code: each for each in _statements([item])}
-    known = {each.code for each in _statements(_parts(before))}
-    for each in _statements(_parts(ours)):
-        if each.code in new and each.code not in known:
-            return " ".join(each.bare.split("\n")[0].split())
+    new = {statement.code: statement for statement in _statements([item])}
+    codes = {statement.code for statement in _statements(_parts(before))}
+    for statement in _statements(_parts(ours)):
+        if statement.code in new and statement.code not in codes:
+            return " ".join(statement.own_dedented.split("\n")[0].split())
     calls = _calls([item]) - _calls(_parts(before))
-    for each in _statements(_parts(ours), 1):
-        if _called(each) in calls:
-            return " ".join(each.bare.split("\n")[0].split())
+    for statement in _statements(_parts(ours), 1):
+        if _called(statement) in calls:
+            return " ".join(statement.own_dedented.split("\n")[0].split())
     text = item.head if edit.key is not None and edit.key[1] else item.own
-    here = {word for each in _parts(ours) for word in words(each.own)}
+    here = {word for item in _parts(ours) for word in words(item.own)}
     return min(names & set(words(text)) & here, default="")
 
 
 def new_names(before: Iterable[Item], after: Iterable[Item]) -> frozenset[str]:
     """Return the names and attributes that a change binds and that its files did not have."""
-    known = {word for item in before for word in words(item.own)}
-    return frozenset(name for item in after for name in _bound(item) if name not in known)
+    earlier_words = {word for item in before for word in words(item.own)}
+    return frozenset(name for item in after for name in _bound(item) if name not in earlier_words)
 
 
 def _bound(item: Item) -> Iterator[str]:
     for top in item.walk():
-        for node in top.nodes if not top.parts else ():
-            for each in ast.walk(node):
-                if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
-                    yield each.id
-                elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store):
-                    yield each.attr
+        for node in top.nodes if not top.children else ():
+            for child in ast.walk(node):
+                if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+                    yield child.id
+                elif isinstance(child, ast.Attribute) and isinstance(child.ctx, ast.Store):
+                    yield child.attr
         if top.is_definition:
             yield top.name
 
 
 def _around(place: Item) -> Item:
     """Return the function around a place, else the class or the file."""
-    scopes = [each for each in (*place.around, place) if each.is_scope]
+    scopes = [item for item in (*place.ancestors, place) if item.is_scope]
     return place.function or (scopes[-1] if scopes else place)
 
 
@@ -78,15 +78,15 @@ def _parts(scope: Item) -> list[Item]:
     """Return the parts of a function, or those of a class or file that are not in its definitions."""
     if scope.is_function:
         return [scope]
-    return [each for each in scope.flat() if not each.is_definition and not each.parts]
+    return [item for item in scope.flat() if not item.is_definition and not item.children]
 
 
 def _statements(items: Iterable[Item], fewest: int = _DISTINCT) -> Iterator[Item]:
     for item in items:
-        for each in item.walk():
-            is_plain = not (each.parts or each.is_import or each.documentation)
-            if is_plain and len(each.words) >= fewest:
-                yield each
+        for part in item.walk():
+            is_plain = not (part.children or part.is_import or part.documentation)
+            if is_plain and len(part.words) >= fewest:
+                yield part
 
 
 def _calls(items: Iterable[Item]) -> frozenset[str]:

@@ -179,7 +179,7 @@ def _opt_in(tree: CheckoutTree, patches: PatchSet, names: Sequence[str]) -> tupl
     off_by_default = {patch.id for name in groups for patch in patches.group(name) if not patch.default}
     if off_by_default <= set(names):
         return ()
-    pending = [each.patch for each in status(tree, patches) if each.state is State.PENDING]
+    pending = [status.patch for status in status(tree, patches) if status.state is State.PENDING]
     return tuple(
         patch for patch in pending if patch.id in off_by_default.difference(names) and not patch.left_out
     )
@@ -277,11 +277,13 @@ def _print(
         if status.patch.id in target.ids and status.state is State.NOT_APPLICABLE:
             console.say(f"\n{escaped(status.patch.id)}: {escaped(options.runnable(status.reason))}")
     for status in applied.patches:
-        for each in status.edits if status.patch.diffs and status.state is not State.CONFLICT else ():
-            is_made = each.state in {State.APPLIED, State.PENDING}
-            if is_made and each.reason not in {"", ACCEPTED, BY_HAND}:
-                place = ": ".join(filter(None, (each.file, each.site)))
-                console.say(f"\nNote: {escaped(status.patch.id)}: {escaped(place)}: {escaped(each.reason)}.")
+        for edit_status in status.edits if status.patch.diffs and status.state is not State.CONFLICT else ():
+            is_made = edit_status.state in {State.APPLIED, State.PENDING}
+            if is_made and edit_status.reason not in {"", ACCEPTED, BY_HAND}:
+                place = ": ".join(filter(None, (edit_status.file, edit_status.site)))
+                console.say(
+                    f"\nNote: {escaped(status.patch.id)}: {escaped(place)}: {escaped(edit_status.reason)}."
+                )
     for backend in applied.inheriting:
         console.say(
             f"\nNote: {escaped(backend.description)}. patchkit verify{target.tail} checks whether that fails; "

@@ -69,12 +69,12 @@ def command(
     style = options.style_of(style, as_json=as_json)
     opened = options.Target(tree, installed).open()
     baseline = baseline or configuration.baseline_of(opened.fork)
-    known = baselines.load(baseline) if baseline is not None else ()
+    baseline_findings = baselines.load(baseline) if baseline is not None else ()
     with console.progress() as watch:
-        found = audit(opened, known, allow_unread=allow_unread, watch=watch)
-    judged = found.at_least(Confidence(min_confidence or "likely"))
+        result = audit(opened, baseline_findings, allow_unread=allow_unread, watch=watch)
+    judged = result.at_least(Confidence(min_confidence or "likely"))
     # Other tools treat every finding in these formats as a failure.
-    report = found if min_confidence is None and style in ("text", "json") else judged
+    report = result if min_confidence is None and style in ("text", "json") else judged
     entries = _opt_outs(opened) if suggest_opt_out else None
     _answer(report, entries, opened, style, explain=explain)
     if judged.findings:

@@ -14,8 +14,7 @@ from patchkit.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.bench.compare import BatchComparison
-    from patchkit.commands.bench import Benchmark
+    from patchkit.bench.recorded import BatchComparison, Benchmark
 
 
 @click.command("bench")
@@ -112,40 +111,45 @@ def command(
             if shown is not None:
                 shown(f"seconds: {what}", min(time_limit, int(time.monotonic() - began)), time_limit)
 
-        found = bench(launch, opened, patches, ids, workload, watch=watch)
+        benchmark = bench(launch, opened, patches, ids, workload, watch=watch)
     if as_json:
-        console.emit(found)
+        console.emit(benchmark)
     else:
-        say(found, new_tokens)
-    if any(each.tokens == "differ" for each in found.batches):
+        say(benchmark, new_tokens)
+    if any(batch.tokens == "differ" for batch in benchmark.batches):
         context.exit(1)
 
 
-def say(found: Benchmark, new_tokens: int) -> None:
+def say(benchmark: Benchmark, new_tokens: int) -> None:
     """Print an answer for people, of runs of so many new tokens."""
     from patchkit.cli import console
     from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
 
-    for tree in found.trees:
+    for tree in benchmark.trees:
         patched = counted(len(tree.patches), "patch") if tree.patches else "no patches"
         version = tree.version or "version unknown"
         console.say(f"[bold]{escaped(tree.name)}[/]  {escaped(tree.package)} ({escaped(version)}), {patched}")
-    for gpu in found.gpus:
+    for gpu in benchmark.gpus:
         console.say(escaped(gpu))
-    for batch in found.batches:
+    for moment, host in zip(("before", "after"), benchmark.host or (), strict=False):
+        others = counted(host.other_gpus, "other GPU")
+        console.say(f"{moment}: {host.load:.1f} processes ran on {host.cores} cores, and {others} in use")
+    for batch in benchmark.batches:
         requests = counted(batch.batch, "request")
         console.say(
             f"\n[bold]{requests}[/], {new_tokens} new tokens each, {counted(batch.pairs, 'pair')} of runs"
         )
-        _say_rows(batch, [tree.name for tree in found.trees])
-        at = f", 95 % interval {batch.interval[0]:.3f} to {batch.interval[1]:.3f}" if batch.interval else ""
-        console.say(f"  ratio {batch.ratio:.3f}{at}")
+        _say_rows(batch, [tree.name for tree in benchmark.trees])
+        interval = (
+            f", 95 % interval {batch.interval[0]:.3f} to {batch.interval[1]:.3f}" if batch.interval else ""
+        )
+        console.say(f"  ratio {batch.ratio:.3f}{interval}")
         console.say(f"  difference: {batch.gain}")
         console.say(f"  tokens: {_tokens(batch)}")
         for source, (before, after) in batch.freed.items():
             console.say(f"  freed in each step: {escaped(source)}, {before:.1f} to {after:.1f}")
-    for note in found.notes:
+    for note in benchmark.notes:
         console.say(f"\n{escaped(note)}")
 
 
@@ -177,9 +181,9 @@ def _say_rows(batch: BatchComparison, names: Sequence[str]) -> None:
 def _tokens(batch: BatchComparison) -> str:
     if batch.difference is None:
         return f"[green]{batch.tokens}[/]"
-    found = batch.difference
-    where = f"first in request {found.request + 1} at token {found.position + 1}"
-    requests = f"{found.requests} of {found.of} requests, {where}"
+    difference = batch.difference
+    where = f"first in request {difference.request + 1} at token {difference.position + 1}"
+    requests = f"{difference.requests} of {difference.of} requests, {where}"
     if batch.tokens == "differ":
         return f"[red]differ[/] in {requests}"
     return f"not judged, since two runs of the first tree differ in {requests}"

@@ -162,7 +162,7 @@ def say(text: str) -> None:
 def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> None:
     """Print a line for each state (with ``verbose``, for each patch), then each conflict with its site and reason."""
     say("")
-    groups = {state: [each for each in statuses if each.label == state] for state in STYLES}
+    groups = {state: [status for status in statuses if status.label == state] for state in STYLES}
     for state, group in groups.items():
         if group:
             names = "" if verbose else f"  {escaped(_named(group))}"
@@ -252,12 +252,12 @@ def say_new_files(tree: CheckoutTree, files: Iterable[str]) -> None:
     """Print how git gets to know what a write of these files made, if it has to: ``git commit -a`` leaves that out."""
     from patchkit.transaction.history import new_files
 
-    found = new_files(tree, files)
+    paths = new_files(tree, files)
     here, root = Path.cwd(), tree.root.resolve()
     start = here if here.is_relative_to(root) else root
     where = () if start == here else ("-C", min(str(root), os.path.relpath(root, here), key=len))
-    if found:
-        command = shlex.join(("git", *where, "add", *(os.path.relpath(path, start) for path in found)))
+    if paths:
+        command = shlex.join(("git", *where, "add", *(os.path.relpath(path, start) for path in paths)))
         say(f"git commit -a leaves new files out: [bold]{escaped(command)}[/] adds them.")
 
 

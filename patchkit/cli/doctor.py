@@ -76,8 +76,8 @@ def command(
 
     named = bool(words) and not words[0].startswith("-") and os.path.isdir(words[0])
     paths = [Path(word) for word in words[named:]]
-    found = found_in(paths) if paths and all(map(os.path.exists, paths)) and settings is None else []
-    if not found:
+    servers = found_in(paths) if paths and all(map(os.path.exists, paths)) and settings is None else []
+    if not servers:
         command_of(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
     target = options.Target(words[0] if named else None, installed, folders)
     tree = target.open()
@@ -86,8 +86,8 @@ def command(
     models = {name: read_named(file) for name, file in configs.items() if file is not None}
     with console.working(tree):
         patches = options.loaded_patches(folders, words[:named], installed=installed)
-        if found:
-            surveyed = survey(tree, patches, found, gpus=gpus, models=models, read_only=read_only)
+        if servers:
+            surveyed = survey(tree, patches, servers, gpus=gpus, models=models, read_only=read_only)
             if as_json:
                 console.emit(DoctorFiles.of(surveyed, tree=TreeAnswer.of(tree)))
             else:
@@ -127,10 +127,10 @@ def _say_survey(servers: Sequence[SurveyedServer], tail: str, version: str | Non
 
 def _by_condition(items: Iterable[_Item], condition: Callable[[_Item], str]) -> list[tuple[str, list[_Item]]]:
     """Return items grouped by condition, those without a condition first."""
-    found: dict[str, list[_Item]] = {}
+    groups: dict[str, list[_Item]] = {}
     for item in items:
-        found.setdefault(condition(item), []).append(item)
-    return sorted(found.items(), key=lambda pair: pair[0] != "")
+        groups.setdefault(condition(item), []).append(item)
+    return sorted(groups.items(), key=lambda pair: pair[0] != "")
 
 
 def _say_gains(gains: Sequence[Gain], version: str | None) -> None:
@@ -140,18 +140,20 @@ def _say_gains(gains: Sequence[Gain], version: str | None) -> None:
 
     if not gains:
         return
-    release, known = gains[0].release, release_of(version)
-    if release != known:
-        console.say(f"\nThe gain was not measured on {escaped(known or 'this tree')} with these backends.")
+    release, tree_release = gains[0].release, release_of(version)
+    if release != tree_release:
+        console.say(
+            f"\nThe gain was not measured on {escaped(tree_release or 'this tree')} with these backends."
+        )
     console.say(
         f"\nMeasured on {escaped(release)}: time per step with the default patches of that run, divided "
-        "by the unpatched release's (median, lowest to highest):"
+        "by the unpatched release's (95 % interval):"
     )
     for case in gains:
+        low, high = case.interval
         console.say(
-            f"  {escaped(case.scenario)}, {case.layers} layers, batch {case.batch}: "
-            f"{case.ratio:.3f} ({case.lowest:.3f} to {case.highest:.3f}), "
-            f"{escaped(case.gpu)}"
+            f"  {escaped(case.server)}, {case.layers} layers, batch {case.batch}: {case.ratio:.3f} "
+            f"({low:.3f} to {high:.3f}), {escaped(case.gpu)}: {case.gain}"
         )
 
 

@@ -73,11 +73,11 @@ class Target:
         if self.tree and not os.path.exists(self.tree) and load.is_built_in(self.tree):
             command = click.get_current_context().info_name
             raise UsageError(f"{self.tree} is a patch, and {command} takes none", advice="leave it out")
-        known = click.get_current_context().meta.setdefault(_OPENED, {})
+        contexts = click.get_current_context().meta.setdefault(_OPENED, {})
         key = self.tree, self.installed
-        if key not in known:
-            known[key] = installed_tree() if self.installed else open_tree(located(self.tree))
-        opened: CheckoutTree = known[key]
+        if key not in contexts:
+            contexts[key] = installed_tree() if self.installed else open_tree(located(self.tree))
+        opened: CheckoutTree = contexts[key]
         return opened
 
 
@@ -211,9 +211,9 @@ def loaded_patches(
     trees = [
         Target(word, False) for word in words if word and os.path.exists(word) and not load.is_built_in(word)
     ]
-    for each in (Target(None, True),) if installed else (*trees, Target(None, False)):
+    for target in (Target(None, True),) if installed else (*trees, Target(None, False)):
         try:
-            return load.patches(folders, each.opened().fork, cached=cached)
+            return load.patches(folders, target.opened().fork, cached=cached)
         except RefusedRepositoryError:  # What it configures is unknown.
             raise
         except TreeError:

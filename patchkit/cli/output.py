@@ -46,11 +46,11 @@ def put(document: str, out: Console | None = None) -> None:
 
 def _write(output: Path, content: bytes) -> None:
     with Folder.open(output.parent.resolve()) as folder:
-        known = folder.stat(output.name)
-        if known is None or (stat.S_ISREG(known.st_mode) and _is_writable(folder.path, output)):
+        stamp = folder.stat(output.name)
+        if stamp is None or (stat.S_ISREG(stamp.st_mode) and _is_writable(folder.path, output)):
             begun = f".patchkit.{os.getpid()}.tmp"
             try:
-                folder.create(begun, content, known)
+                folder.create(begun, content, stamp)
                 folder.rename(begun, output.name)
             finally:
                 folder.remove(begun)

@@ -120,7 +120,7 @@ def command(
     with console.progress() as watch, Source(patches, base or "", repository) as source:
         try:
             if alone is None:
-                found = port_matrix(source, places, keep_going=keep_going, folder=folder, watch=watch)
+                results = port_matrix(source, places, keep_going=keep_going, folder=folder, watch=watch)
             else:
                 patch_port = port(
                     source,
@@ -133,12 +133,12 @@ def command(
                     folder=folder,
                     watch=watch,
                 )
-                found = (patch_port,)
+                results = (patch_port,)
         except PortConflictError as error:
             _print((error.ported,), done="--keep-going would change", as_json=as_json)
             raise
-    written = alone is not None and not dry_run and bool(found[0].changed)
-    _print(found, done="Changed" if written else "Would change", written=written, as_json=as_json)
+    written = alone is not None and not dry_run and bool(results[0].changed)
+    _print(results, done="Changed" if written else "Would change", written=written, as_json=as_json)
     if alone is not None and not dry_run and not as_json:
         given = {"--from": base, "--onto": onto[0] if onto else None, "--repo": context.params["repository"]}
         named = [
@@ -148,40 +148,44 @@ def command(
             for word in (option, str(value))
         ]
         again = shlex.join(("port", *patches, *named, "--markers"))
-        _say_next(alone, found[0], committed=committing, again="" if markers else again)
-    if alone is None and not keep_going and any(not each.is_whole and not each.error for each in found):
+        _say_next(alone, results[0], committed=committing, again="" if markers else again)
+    if (
+        alone is None
+        and not keep_going
+        and any(not result.is_whole and not result.error for result in results)
+    ):
         context.exit(3)
-    if any(each.error for each in found):
+    if any(result.error for result in results):
         context.exit(4)
-    if not all(each.is_settled for each in found):
+    if not all(result.is_clean for result in results):
         context.exit(1)
 
 
-def _print(found: Sequence[PortResult], *, done: str, written: bool = False, as_json: bool) -> None:
+def _print(results: Sequence[PortResult], *, done: str, written: bool = False, as_json: bool) -> None:
     """Print the outcome; ``done`` is printed before the number of files."""
     from patchkit.cli import console
     from patchkit.cli.answers.port import Port, PortedOnto
     from patchkit.findings.printable import escaped
 
     if as_json:
-        console.emit(Port(written=written, trees=tuple(map(PortedOnto.made_of, found))))
+        console.emit(Port(written=written, trees=tuple(map(PortedOnto.made_of, results))))
         return
-    for each in found:
-        console.say(f"\n{escaped(each.onto)}:")
-        if each.error:
-            console.say(f"  {escaped(each.error)}")
-        for change in each.changes:
-            _print_change(change, brief=len(found) > 1)
-        for skipped in each.not_ported:
+    for result in results:
+        console.say(f"\n{escaped(result.onto)}:")
+        if result.error:
+            console.say(f"  {escaped(result.error)}")
+        for change in result.changes:
+            _print_change(change, brief=len(results) > 1)
+        for skipped in result.not_ported:
             facts = skipped.facts
             console.say(
                 f"  {escaped(facts.id)}  {escaped(skipped.title)}: not ported; resolve the conflicts first"
             )
-    for each in found if len(found) == 1 else ():
-        console.say(f"\n{done} {console.count(each.changed)}." if each.changed else "\nNothing changed.")
-        if each.written:
-            folder = escaped(str(each.written[0].parent))
-            console.say(f"{folder} contains {_patches(each.written)} for this tree.")
+    for result in results if len(results) == 1 else ():
+        console.say(f"\n{done} {console.count(result.changed)}." if result.changed else "\nNothing changed.")
+        if result.written:
+            folder = escaped(str(result.written[0].parent))
+            console.say(f"{folder} contains {_patches(result.written)} for this tree.")
 
 
 def _say_next(tree: Path, ported: PortResult, *, committed: bool, again: str) -> None:

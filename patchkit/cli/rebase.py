@@ -127,4 +127,4 @@ def _summary(port: PortedChange) -> str:
         return "; it needs ".join(filter(None, ("conflicts there", ", ".join(port.needs))))
     if not port.is_made:
         return "in place there: drop yours"
-    return "applies there" if port.is_settled else "applies there, for a person to look at"
+    return "applies there" if port.is_clean else "applies there, for a person to look at"

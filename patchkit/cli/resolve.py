@@ -157,17 +157,17 @@ def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json
 
     tree = target.open()
     with console.working(tree):
-        found = open_edits(tree, patches, patch)
+        opened = open_edits(tree, patches, patch)
     if as_json:
-        edits = tuple(OpenEdit.of(edit, edit=edit.name) for edit, _ in found)
+        edits = tuple(OpenEdit.of(edit, edit=edit.name) for edit, _ in opened)
         console.emit(Resolve.of(tree=TreeAnswer.of(tree), patch=patch, open=edits))
         return
-    if not found:
+    if not opened:
         console.say(f"{escaped(patch)} has no edit in conflict.")
         return
-    for edit, _ in found:
+    for edit, _ in opened:
         console.say_edit(patch, edit)
-    first = next((edit.name for edit, is_unfinished in found if is_unfinished), None)
+    first = next((edit.name for edit, is_unfinished in opened if is_unfinished), None)
     if first is not None:
         console.say_unfinished(target.tail, patch, first)
     else:

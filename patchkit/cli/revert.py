@@ -59,8 +59,8 @@ def command(
     from patchkit.findings.printable import escaped, excerpt
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
-    known = options.with_recorded(patches, arguments, installed=installed)
-    target = options.target_of(arguments, installed, folders, known, everything=everything)
+    known_patches = options.with_recorded(patches, arguments, installed=installed)
+    target = options.target_of(arguments, installed, folders, known_patches, everything=everything)
     tree = target.open()
     try:
         with console.working(tree):
@@ -71,8 +71,8 @@ def command(
                 if keep_going
                 else PartialRevert(revert(tree, patches, target.ids), {})
             )
-            found = {} if target.ids else remaining_ports(tree, patches)
-            ports = {name: committed for name, committed in found.items() if name not in not_reverted}
+            remaining = {} if target.ids else remaining_ports(tree, patches)
+            ports = {name: committed for name, committed in remaining.items() if name not in not_reverted}
     except ConflictError as refusal:
         if not keep_going and len(target.ids) != 1:
             refusal.advice += "; --keep-going reverts the other patches"

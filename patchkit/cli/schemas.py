@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from patchkit.bench.recorded import Benchmark
 from patchkit.cli.answers.apply import Apply, Recover
 from patchkit.cli.answers.audit import Audit
 from patchkit.cli.answers.check_patch import CheckPatch
@@ -21,7 +22,6 @@ from patchkit.cli.answers.resolve import Resolve
 from patchkit.cli.answers.revert import Revert
 from patchkit.cli.answers.status import Status
 from patchkit.cli.answers.verify import Verify
-from patchkit.commands.bench import Benchmark
 from patchkit.commands.test import Trial
 from patchkit.matrix.answer import Matrix
 

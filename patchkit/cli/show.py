@@ -44,11 +44,11 @@ def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> Non
                 console.say(f"{gain[0].upper()}{gain[1:]}.\n")
             _list(listed, tail)
         return
-    found, known = patches.get(patch), runs.read()
+    shown, known_runs = patches.get(patch), runs.read()
     if as_json:
-        console.emit(Show.of_patch(found, known))
+        console.emit(Show.of_patch(shown, known_runs))
     else:
-        _show(found, known)
+        _show(shown, known_runs)
 
 
 def _list(patches: Sequence[Patch], tail: str) -> None:
@@ -64,7 +64,7 @@ def _list(patches: Sequence[Patch], tail: str) -> None:
     )
 
 
-def _show(patch: Patch, known: KnownRuns) -> None:
+def _show(patch: Patch, known_runs: KnownRuns) -> None:
     from rich.markup import escape
 
     from patchkit.cli.console import flowing, say
@@ -92,12 +92,12 @@ def _show(patch: Patch, known: KnownRuns) -> None:
     }.items():
         if text:
             say(f"[bold]{name}:[/] {escape(flowing(text))}")
-    _say_edits(patch.edits_of(""), known.where(patch.id))
+    _say_edits(patch.edits_of(""), known_runs.where(patch.id))
     for part in patch.parts:
-        _say_part(patch, part, known)
+        _say_part(patch, part, known_runs)
 
 
-def _say_part(patch: Patch, part: Part, known: KnownRuns) -> None:
+def _say_part(patch: Patch, part: Part, known_runs: KnownRuns) -> None:
     """Print a part of a patch: its words, its edits and its runs."""
     from rich.markup import escape
 
@@ -118,7 +118,7 @@ def _say_part(patch: Patch, part: Part, known: KnownRuns) -> None:
     for name, text in texts.items():
         if text:
             say(f"[bold]{name}:[/] {escape(flowing(text))}")
-    _say_edits(patch.edits_of(part.name), known.where(name_of(patch, part)))
+    _say_edits(patch.edits_of(part.name), known_runs.where(name_of(patch, part)))
 
 
 def _say_edits(edits: Sequence[Edit], places: Sequence[Run] | None) -> None:

@@ -72,12 +72,12 @@ def command(
         if not check:
             return
     with console.working(opened):
-        found = _only(tree_status(opened, patches), named)
+        statuses = _only(tree_status(opened, patches), named)
     if style != "ledger":
-        _say(opened, found, target, verbose=verbose or bool(named), as_json=as_json or style == "json")
+        _say(opened, statuses, target, verbose=verbose or bool(named), as_json=as_json or style == "json")
     # A patch that is not applicable cannot be applied, so it does not fail the check.
     done = IN_PLACE | {State.NOT_APPLICABLE}
-    wanted = [status for status in found.patches if named or status.patch.default]
+    wanted = [status for status in statuses.patches if named or status.patch.default]
     if check and any(status.state not in done for status in wanted):
         context.exit(1)
 
@@ -88,7 +88,7 @@ def _only(status: TreeStatus, named: Collection[str]) -> TreeStatus:
         return status
     return replace(
         status,
-        patches=tuple(each for each in status.patches if each.patch.id in named),
+        patches=tuple(patch for patch in status.patches if patch.patch.id in named),
         unknown=(),
         ports=(),
         unfinished=tuple(edit for edit in status.unfinished if edit[0] in named),
@@ -130,21 +130,21 @@ def _say(
         console.say("\nIn the tree, but not among the loaded patches (--patches DIR loads more):")
     for name in status.unknown:
         console.say(f"  [yellow]?[/] {escaped(name)}")
-    for each in status.patches:
-        if each.patch.remove_when and each.state is State.UPSTREAM and not verbose:
-            console.say(f"\n{escaped(each.patch.id)}: {escaped(each.reason)}")
+    for status_of_patch in status.patches:
+        if status_of_patch.patch.remove_when and status_of_patch.state is State.UPSTREAM and not verbose:
+            console.say(f"\n{escaped(status_of_patch.patch.id)}: {escaped(status_of_patch.reason)}")
     if status.ports:
         console.say(f"\nPorted: {escaped(', '.join(status.ports))}")
     console.say_never_run(status.patches, tree.version)
     if unreadable := _unreadable(tree):
         console.say(f"\nNote: {escaped(unreadable)}")
         return
-    tail, found = target.whole_tail, {each.label for each in status.patches}
-    shown = ((each.state if target.ids else each.label, is_left_out(each)) for each in status.patches)
+    tail, labels = target.whole_tail, {patch.label for patch in status.patches}
+    shown = ((patch.state if target.ids else patch.label, is_left_out(patch)) for patch in status.patches)
     fits = any(state == State.PENDING and not is_out for state, is_out in shown)
-    in_part = [each.patch for each in status.patches if each.label == State.PARTIAL]
+    in_part = [patch.patch for patch in status.patches if patch.label == State.PARTIAL]
     opt_in = [patch.id for patch in in_part if patch.opt_in]
-    marking = console.marking(tail, (each for each in status.patches if each.patch.default))
+    marking = console.marking(tail, (patch for patch in status.patches if patch.patch.default))
     if status.unfinished:
         console.say_unfinished(target.tail, *status.unfinished[0])
     elif fits or len(opt_in) < len(in_part):
@@ -152,12 +152,12 @@ def _say(
             (f"apply{tail}", f"applies the {'named' if target.ids else 'pending'} patches"),
             (f"diff{tail}", "shows the changes"),
         )
-    elif opt_in or marking or State.APPLIED in found:
+    elif opt_in or marking or State.APPLIED in labels:
         names = " ".join(opt_in)
         rest = [(f"apply{target.tail} {names}", f"makes the rest of {escaped(names)}")] if opt_in else []
         # Nobody chose the rest of what upstream has in part.
         rest += [(f"show {name}", "has its risk") for name in opt_in]
-        undo = [(f"revert{tail}", "reverts the patches")] if State.APPLIED in found and not marking else []
+        undo = [(f"revert{tail}", "reverts the patches")] if State.APPLIED in labels and not marking else []
         console.say_next(*rest, *marking, *undo)
 
 

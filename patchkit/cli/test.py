@@ -55,9 +55,9 @@ def command(
         if not more and (os.path.exists(patch) or os.sep in patch):
             _check(own, as_json=as_json)
             return
-        known = load.patches(folders)
-        if not more and patch not in known:
-            raise options.unknown_word(patch, known)
+        known_patches = load.patches(folders)
+        if not more and patch not in known_patches:
+            raise options.unknown_word(patch, known_patches)
         raise UsageError(
             "no trees are named", advice="name them with --on, such as --on ../release-a ../release-b"
         )
@@ -90,12 +90,18 @@ def _check(folder: Path, *, as_json: bool) -> None:
 
     checked = check_patches(folder)
     if as_json:
-        console.emit(CheckPatch.of(patches=tuple(CheckedFolder.of(each) for each in checked)))
-    for each in () if as_json else checked:
-        examples = counted(each.examples, "example")
-        mark = f"[red]{counted(len(each.faults), 'fault')}[/]" if each.faults else "[green]ok[/]"
-        console.say(f"[bold]{escaped(each.patch)}[/]  {mark}, {examples}")
-        for fault in each.faults:
+        console.emit(
+            CheckPatch.of(patches=tuple(CheckedFolder.of(checked_patch) for checked_patch in checked))
+        )
+    for checked_patch in () if as_json else checked:
+        examples = counted(checked_patch.examples, "example")
+        mark = (
+            f"[red]{counted(len(checked_patch.faults), 'fault')}[/]"
+            if checked_patch.faults
+            else "[green]ok[/]"
+        )
+        console.say(f"[bold]{escaped(checked_patch.patch)}[/]  {mark}, {examples}")
+        for fault in checked_patch.faults:
             console.say(f"  {escaped(fault)}")
-    if any(each.faults for each in checked):
+    if any(checked_patch.faults for checked_patch in checked):
         raise click.exceptions.Exit(1)

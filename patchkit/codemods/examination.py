@@ -39,7 +39,9 @@ class Reason(msgspec.Struct, frozen=True):
     def numbered(self, numbers: Sequence[int] = ()) -> str:
         """Return the reason as text, with the numbers of its lines if they are known."""
         given = [f" (line {number})" for number in numbers] or [""] * len(self.lines)
-        return self.text + ", ".join(f"`{line}`{at}" for line, at in zip(self.lines, given, strict=True))
+        return self.text + ", ".join(
+            f"`{line}`{place}" for line, place in zip(self.lines, given, strict=True)
+        )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from patchkit.plan.conflict import conflicts
 from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.markers import with_markers
 from patchkit.plan.planner import Planner
-from patchkit.plan.record import settled
+from patchkit.plan.record import attributed
 from patchkit.plan.refusal import require_fitting
 from patchkit.plan.resolutions import recall_resolutions, with_recalled
 from patchkit.plan.status import State
@@ -125,8 +125,8 @@ def prepare(
 
     plan = with_markers(plan_without()) if markers else fitting_plan(plan_without)
     unrecorded = unrecorded_edits(read)
-    known = settled(plan.patches, current_or_none(read))
-    plan = replace(plan, patches=with_unrecorded(known, unrecorded))
+    statuses = attributed(plan.patches, current_or_none(read))
+    plan = replace(plan, patches=with_unrecorded(statuses, unrecorded))
     resolutions = (
         _recorded_resolutions(read, partial(make_plan, try_closest_shape=True)) if plan.left_out else ()
     )
@@ -164,8 +164,8 @@ def _without_repetition(
         name, status = next(iter(again.items()))
         raise ConflictError(f"{name}: {status.reason}")
     plan = make(frozenset(again))
-    known = {status.patch.id: status for status in plan.patches} | again
-    return replace(plan, patches=tuple(known[each.patch.id] for each in patches))
+    by_id = {status.patch.id: status for status in plan.patches} | again
+    return replace(plan, patches=tuple(by_id[patch.patch.id] for patch in patches))
 
 
 def _renewing(
@@ -216,9 +216,9 @@ def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, allow_partia
     ``allow_partial`` writes edits of conflicting patches.
     """
     plan = planning()
-    found = recall_resolutions(tree, conflicts(plan.tree, plan.patches), ResolutionStore(tree).get)
-    while found:
-        resolved = planning(contents={file: known.text for file, known in found.items()})
+    recalled = recall_resolutions(tree, conflicts(plan.tree, plan.patches), ResolutionStore(tree).get)
+    while recalled:
+        resolved = planning(contents={file: entry.text for file, entry in recalled.items()})
         conflicting = {
             s.patch.id
             for s in resolved.patches
@@ -229,12 +229,12 @@ def _resolved(tree: CheckoutTree, planning: Callable[..., Plan], *, allow_partia
         }
         unusable = {
             file
-            for file, known in found.items()
-            if any(edit in unresolved or edit[0] in conflicting for edit in known.edits)
+            for file, entry in recalled.items()
+            if any(edit in unresolved or edit[0] in conflicting for edit in entry.edits)
         }
         if not unusable:
-            return with_recalled(tree, resolved, found)
-        found = {file: known for file, known in found.items() if file not in unusable}
+            return with_recalled(tree, resolved, recalled)
+        recalled = {file: entry for file, entry in recalled.items() if file not in unusable}
     return plan
 
 
@@ -244,31 +244,31 @@ def _recorded_resolutions(tree: CheckoutTree, planning: Callable[[], Plan]) -> t
     if next(iter(store), None) is None:
         return ()
     plan = planning()
-    found = recall_resolutions(tree, conflicts(plan.tree, plan.patches), store.get)
-    return tuple(edit for known in found.values() for edit in known.edits)
+    recalled = recall_resolutions(tree, conflicts(plan.tree, plan.patches), store.get)
+    return tuple(edit for entry in recalled.values() for edit in entry.edits)
 
 
 def _describe_recording(statuses: Iterable[PatchStatus], unrecorded: Iterable[tuple[str, str, str]]) -> str:
     """Return a clause that names the command for the first unrecorded edit of a conflicting patch, or nothing."""
     conflicting = {status.patch.id for status in statuses if status.state is State.CONFLICT}
-    first = next((each for each in unrecorded if each[0] in conflicting), None)
+    first = next((edit for edit in unrecorded if edit[0] in conflicting), None)
     return f"patchkit resolve {first[0]} {first[1]} records your resolution" if first else ""
 
 
-def describe_committing(known: Sequence[tuple[str, str]], statuses: Iterable[PatchStatus]) -> str:
-    """Return a clause on the commands that commit patches with the resolutions that are ``known``."""
-    command = f"patchkit apply --resolved {' '.join(dict.fromkeys(patch for patch, _ in known))}"
-    return f"{describe_resolutions(known, statuses, command)}; commit it with git commit"
+def describe_committing(edits: Sequence[tuple[str, str]], statuses: Iterable[PatchStatus]) -> str:
+    """Return a clause on the commands that commit patches with the recorded resolutions ``edits``."""
+    command = f"patchkit apply --resolved {' '.join(dict.fromkeys(patch for patch, _ in edits))}"
+    return f"{describe_resolutions(edits, statuses, command)}; commit it with git commit"
 
 
 def describe_resolutions(
-    known: Sequence[tuple[str, str]], statuses: Iterable[PatchStatus], option: str = "--resolved"
+    edits: Sequence[tuple[str, str]], statuses: Iterable[PatchStatus], option: str = "--resolved"
 ) -> str:
-    """Return a clause on the option that uses the resolutions that are ``known`` of the conflicts."""
+    """Return a clause on the option that uses the recorded resolutions ``edits`` of the conflicts."""
     unfit = (status for status in statuses if status.state is State.CONFLICT)
     # A patch that has no shape of the tree conflicts as a whole.
     total = sum(max(1, sum(edit.state is State.CONFLICT for edit in status.edits)) for status in unfit)
-    which = "resolution" if total == len(known) == 1 else f"resolutions of {len(known)} of the conflicts"
+    which = "resolution" if total == len(edits) == 1 else f"resolutions of {len(edits)} of the conflicts"
     return f"{option} uses your earlier {which}"
 
 
@@ -277,6 +277,6 @@ def _newly_inheriting(plan: Plan) -> tuple[InheritingBackend, ...]:
     after = {change.file: change.after for change in plan.changes}
     if not after:
         return ()
-    known = {(backend.file, backend.name) for backend in inheriting_backends(plan.tree)}
+    named = {(backend.file, backend.name) for backend in inheriting_backends(plan.tree)}
     inheriting = inheriting_backends(OverlayTree(plan.tree, after))
-    return tuple(backend for backend in inheriting if (backend.file, backend.name) not in known)
+    return tuple(backend for backend in inheriting if (backend.file, backend.name) not in named)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from patchkit.bench.command import batch_of, most_tokens, server_command, usual_prompts
-from patchkit.bench.compare import BatchComparison, Race
-from patchkit.bench.gpus import gpus, require_idle
+from patchkit.bench.compare import Race
+from patchkit.bench.gpus import gpus, host_load, require_idle
+from patchkit.bench.recorded import Benchmark, BenchTree
 from patchkit.bench.server import ServerError, TreeServer
 from patchkit.bench.watchdog import Watchdog
 from patchkit.commands.apply import apply
@@ -34,29 +34,6 @@ _ROOM = 40960
 _ROOM_OPTION = "--max-total-tokens"
 
 
-class BenchTree(msgspec.Struct, frozen=True):
-    """A tree that was served: its name in the answer, where it was copied from, and the patches in it."""
-
-    name: str
-    package: str
-    version: str | None
-    patches: tuple[str, ...]
-
-
-class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The answer of ``bench``: two trees, the first the reference, on some GPUs.
-
-    ``beside`` tells that both servers were up at the same time.
-    """
-
-    command: str
-    trees: tuple[BenchTree, BenchTree]
-    gpus: tuple[str, ...]
-    beside: bool
-    batches: tuple[BatchComparison, ...]
-    notes: tuple[str, ...]
-
-
 def bench(
     command: str,
     trees: Sequence[CheckoutTree],
@@ -73,8 +50,9 @@ def bench(
     """
     launched = server_command(command)
     load = partial(gpus, launched.environment, *launched.gpus)
-    found = load()
-    require_idle(found)
+    loads = load()
+    require_idle(loads)
+    date, before = datetime.datetime.now(datetime.timezone.utc), host_load(loads)
     options, notes = _room(launched, workload)
     with scratch() as folder, Watchdog(folder) as watchdog:
         watch("copying and patching")
@@ -104,12 +82,20 @@ def bench(
 
         race = Race(launch, workload, load, folder / "traces", watch)
         batches = race.run()
+        after = host_load(loads)
     if not race.beside:
         notes += (
             "The servers ran one after the other: the interval leaves out what differs from start to start.",
         )
     return Benchmark(
-        command, (served[0], served[1]), tuple(gpu.name for gpu in found), race.beside, batches, notes
+        command=command,
+        date=date.isoformat(timespec="seconds"),
+        trees=(served[0], served[1]),
+        gpus=tuple(gpu.name for gpu in loads),
+        host=(before, after),
+        beside=race.beside,
+        batches=batches,
+        notes=notes,
     )
 
 

@@ -35,9 +35,9 @@ class CheckedPatch:
 def _unwritten(path: Path) -> Iterator[str]:
     """Yield a message for each ``todo`` of a draft, with its location."""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        found = _TODO.match(line)
-        if found:
-            yield f"{path.name}:{number}: still to be written: {found[1]}"
+        match = _TODO.match(line)
+        if match:
+            yield f"{path.name}:{number}: still to be written: {match[1]}"
 
 
 def unrecognised(patch: Patch) -> Iterator[str]:
@@ -66,7 +66,7 @@ def check_patches(folder: Path) -> tuple[CheckedPatch, ...]:
     for path in load.files_in(folder):
         patch = patches.get(load.named_in(path))
         examples = examples_in(path.parent)
-        faults = [f"{each.shows} {fault}" for each in examples for fault in faults_of(patch, each)]
+        faults = [f"{example.shows} {fault}" for example in examples for fault in faults_of(patch, example)]
         faults += [*_unwritten(path), *unrecognised(patch)]
         checked.append(CheckedPatch(patch.id, path.parent, len(examples), tuple(faults)))
     return tuple(checked)

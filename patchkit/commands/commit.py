@@ -48,17 +48,17 @@ def commit(
                 advice="run patchkit apply, which replaces it, and commit that first",
             )
         made = prepare(read, patches, ids, keep_going=keep_going, runtime=runtime, committing=True)
-        found = committable(read, made.plan)
-        return replace(found, applied=made.completed(found.applied))
+        prepared_commit = committable(read, made.plan)
+        return replace(prepared_commit, applied=made.completed(prepared_commit.applied))
 
-    found = read_without_conflicts(tree, prepared)
+    prepared_commit = read_without_conflicts(tree, prepared)
     if not verifying:
-        return committing(tree, found, patches, runtime)
+        return committing(tree, prepared_commit, patches, runtime)
     verdicts: list[Verdict] = []
 
     def check(made: CheckoutTree) -> None:
         verdicts.append(verify(made, patches, criteria_of(tree)))
         if not verdicts[0].passed:
-            raise UnverifiedError(verdicts[0], found.plan)
+            raise UnverifiedError(verdicts[0], prepared_commit.plan)
 
-    return replace(committing(tree, found, patches, runtime, check), verdict=verdicts[0])
+    return replace(committing(tree, prepared_commit, patches, runtime, check), verdict=verdicts[0])

@@ -42,9 +42,9 @@ def doctor(
     ``config.json`` of its ``model`` and of the ``draft`` where these are not on this machine. The tree's own code
     settles them in a child process unless ``read_only``. Raise UsageError for options that the tree refuses.
     """
-    found = FoundServer("", command_of(words))
+    server = FoundServer("", command_of(words))
     (diagnosed,) = _diagnosed(
-        tree, patches, [found], settings, gpus=gpus, models=models or {}, read_only=read_only
+        tree, patches, [server], settings, gpus=gpus, models=models or {}, read_only=read_only
     )
     if diagnosed.error is not None:
         raise diagnosed.error
@@ -55,7 +55,7 @@ def doctor(
 def survey(
     tree: CheckoutTree,
     patches: PatchSet,
-    found: Sequence[FoundServer],
+    servers: Sequence[FoundServer],
     *,
     gpus: Sequence[str] = (),
     models: Mapping[str, bytes] | None = None,
@@ -64,9 +64,9 @@ def survey(
     """Return what becomes of each server of some files on ``tree``; a refusal of the tree is that server's."""
     rows = []
     for server, (diagnosis, error) in zip(
-        found,
+        servers,
         _diagnosed(
-            tree, patches, found, b"", gpus=gpus, models=models or {}, read_only=read_only, advises=False
+            tree, patches, servers, b"", gpus=gpus, models=models or {}, read_only=read_only, advises=False
         ),
         strict=True,
     ):
@@ -98,7 +98,7 @@ class _Diagnosed(NamedTuple):
 def _diagnosed(
     tree: CheckoutTree,
     patches: PatchSet,
-    found: Sequence[FoundServer],
+    servers: Sequence[FoundServer],
     settings: bytes,
     *,
     gpus: Sequence[str],
@@ -113,7 +113,7 @@ def _diagnosed(
         results = []
         with nullcontext() if read_only else Execution(read.package, read.name, Path.cwd()) as execution:
             arguments = Arguments(read, execution, gpus, models)
-            for server in found:
+            for server in servers:
                 try:
                     results.append(_Diagnosed(diagnose(examined, arguments.launch(server.command, settings))))
                 except UsageError as error:

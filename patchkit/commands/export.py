@@ -57,18 +57,20 @@ def export(tree: CheckoutTree, patches: PatchSet, folder: Path, ids: Sequence[st
         planned = fitting_plan(made)
         require_fitting(planned, requested, "name the other patches only")
         files = exporting(head, stages, _records(head, stages), folder, patches.settings.subject_prefix)
-        texts = (text for stage in stages for each in stage.changes for text in (each.before, each.after))
+        texts = (
+            text for stage in stages for change in stage.changes for text in (change.before, change.after)
+        )
         has_crlf = any(b"\r\n" in text for text in texts if text is not None)
         return ExportResult(planned.patches, files, planned.left_out, has_crlf)
 
 
 def _records(head: GitTree, stages: Sequence[Stage]) -> tuple[dict[str, bytes], ...]:
     """Return the files of the record after each stage."""
-    known = record.read(head)
+    current = record.read(head)
     made: list[dict[str, bytes]] = []
     for stage in stages:
-        after = with_plan(known, Plan(head, (stage.status,), stage.changes))
+        after = with_plan(current, Plan(head, (stage.status,), stage.changes))
         made.append(record.files_of(after))
         # As each commit leaves it.
-        known = record.parsed(tuple(made[-1].items()))
+        current = record.parsed(tuple(made[-1].items()))
     return tuple(made)

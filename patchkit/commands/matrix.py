@@ -49,7 +49,7 @@ def matrix(
     with GitRepository(repository) as git:
         sets = {ref: sets_of.of(git, ref) for ref in named}
     parts = []
-    for patch_set in dict.fromkeys(found for found in sets.values() if not isinstance(found, str)):
+    for patch_set in dict.fromkeys(result for result in sets.values() if not isinstance(result, str)):
         chosen = [ref for ref in named if sets[ref] is patch_set]
         parts.append(survey(repository, chosen, patch_set, tasks=tasks, jobs=jobs, watch=watch))
     merged = _merged(repository, patches, parts)
@@ -98,8 +98,8 @@ def _merged(repository: Path, patches: PatchSet, parts: Sequence[SurveyResult]) 
     """Merge surveys of refs with different patch sets."""
     answers: dict[str, dict[str, Any]] = {}
     for part in parts:
-        for task, found in part.answers.items():
-            answers.setdefault(task, {}).update(found)
+        for task, part_answers in part.answers.items():
+            answers.setdefault(task, {}).update(part_answers)
     ids = dict.fromkeys(name for part in parts for name in part.matrix.patches) if parts else patches.ids
     matrix = Matrix(
         str(parts[0].matrix.repository if parts else repository),

@@ -88,9 +88,9 @@ def _by_structure(
     sides = sides_of(*contents)
     if sides is None:
         return plain
-    found = merged(sides)
-    versions = [text.encode() for text in found.sides]
-    if found.is_whole:
+    result = merged(sides)
+    versions = [text.encode() for text in result.sides]
+    if result.is_whole:
         return _Result(versions[0], is_whole=True)
     if plain.is_whole:
         # Git's merge is clean, and is no Python.
@@ -101,7 +101,7 @@ def _by_structure(
 def _by_git(contents: Sequence[bytes], marker_size: int, labels: Sequence[str]) -> _Result:
     """Return git's merge by lines, with markers in the style of the person's configuration."""
     with tempfile.TemporaryDirectory(prefix="patchkit-") as name:
-        paths = [Path(name) / each for each in ("base", "ours", "theirs")]
+        paths = [Path(name) / label for label in ("base", "ours", "theirs")]
         for path, content in zip(paths, contents, strict=True):
             path.write_bytes(content)
         base, ours, theirs = map(str, paths)

@@ -69,7 +69,7 @@ class PortedChange:
         return not self.skipped and all(file.is_whole for file in self.files)
 
     @property
-    def is_settled(self) -> bool:
+    def is_clean(self) -> bool:
         """Whether it is whole, with its files outside the package, and nothing about it is for a person to judge."""
         adapted = any(edit.outcome is Outcome.CHANGED for file in self.files for edit in file.edits)
         is_complete = all(file.is_whole for file in self.outside) and not self.change.left_out
@@ -78,8 +78,8 @@ class PortedChange:
     @property
     def left_out(self) -> tuple[str, ...]:
         """The files of which a part or all is left out: an edit that was not made, a submodule, a place outside."""
-        inside = [each.onto for each in self.files if not each.is_whole]
-        outside = [shown(each.file) for each in self.outside if not each.is_whole]
+        inside = [file.onto for file in self.files if not file.is_whole]
+        outside = [shown(file.file) for file in self.outside if not file.is_whole]
         named = (part.partition(": ")[0] for part in self.change.left_out)
         return tuple(dict.fromkeys((*inside, *outside, *named)))
 
@@ -111,9 +111,9 @@ class PortResult:
         return not (self.error or self.not_ported) and all(change.is_whole for change in self.changes)
 
     @property
-    def is_settled(self) -> bool:
+    def is_clean(self) -> bool:
         """Whether every edit is there now, and nothing is for a person to judge."""
-        return self.is_whole and all(change.is_settled for change in self.changes)
+        return self.is_whole and all(change.is_clean for change in self.changes)
 
 
 class PortConflictError(ConflictError):
@@ -200,10 +200,10 @@ def port_matrix(
     """
     for ref in refs:
         source.require(ref)
-    found: list[PortResult] = []
-    for at, ref in enumerate(refs):
+    results: list[PortResult] = []
+    for number, ref in enumerate(refs):
         if watch is not None and len(refs) > 1:
-            watch(f"trees: porting to {ref}", at, len(refs))
+            watch(f"trees: porting to {ref}", number, len(refs))
         try:
             onto = source.tree(ref)
             changes = source.changes(onto)
@@ -216,10 +216,10 @@ def port_matrix(
                 with staged({place: Draft(files, ()) for place, files in written.items()}):
                     pass
                 ported = replace(ported, written=_paths(written))
-            found.append(ported)
+            results.append(ported)
         except TreeError as error:
-            found.append(PortResult(ref, (), error=str(error)))
-    return tuple(found)
+            results.append(PortResult(ref, (), error=str(error)))
+    return tuple(results)
 
 
 def _patches(
@@ -251,25 +251,27 @@ def _paths(written: Mapping[Path, Iterable[str]]) -> tuple[Path, ...]:
 def _earlier(tree: ReadTree) -> dict[str, Layer]:
     """Return what earlier ports made in a tree, by the forms of their changes."""
     ports = (layer for layer in current_record(tree).layers if layer.is_ported)
-    return {each.form: layer for layer in ports for each in layer.patches if each.form}
+    return {patch.form: layer for layer in ports for patch in layer.patches if patch.form}
 
 
 def _made_earlier(ported: PortedChange, layer: Layer, tree: ReadTree) -> tuple[FileChange, ...]:
     """Return the files of a change that an earlier port made, before and after it."""
     get, given = Store(tree.package).get, ported.change
-    before = {file: get(known.original) if known.original else None for file, known in layer.files.items()}
-    after = {file: get(known.applied) if known.applied else None for file, known in layer.files.items()}
+    before = {
+        file: get(applied.original) if applied.original else None for file, applied in layer.files.items()
+    }
+    after = {file: get(applied.applied) if applied.applied else None for file, applied in layer.files.items()}
     undone = [
-        replace(each, before=each.after, after=each.before, modes=each.modes[::-1])
-        for each in given.outside
-        if not each.hunks
+        replace(file, before=file.after, after=file.before, modes=file.modes[::-1])
+        for file in given.outside
+        if not file.hunks
     ]
     _, others, modes = merged(undone, tree)
-    homes = {each.file: each.onto for each in ported.files}
-    for each in given.files:
-        file = homes.get(each.file, each.file)
-        if each.before is not None and mode_edit(each, tree, file) is not None:
-            modes[file] = each.modes[0]
+    homes = {file.file: file.onto for file in ported.files}
+    for file_of_change in given.files:
+        file = homes.get(file_of_change.file, file_of_change.file)
+        if file_of_change.before is not None and mode_edit(file_of_change, tree, file) is not None:
+            modes[file] = file_of_change.modes[0]
             before.setdefault(file, content(tree, file))
     was, now = OverlayTree(tree, before | others, modes), OverlayTree(tree, after)
     sides = ((file, entry(was, file), entry(now, file)) for file in was.contents)
@@ -277,9 +279,9 @@ def _made_earlier(ported: PortedChange, layer: Layer, tree: ReadTree) -> tuple[F
 
 
 def _watched(changes: Sequence[GivenChange], watch: Watch | None) -> Iterator[GivenChange]:
-    for at, change in enumerate(changes):
+    for number, change in enumerate(changes):
         if watch is not None and len(changes) > 1:
-            watch(f"commits: porting {change.facts.id}", at, len(changes))
+            watch(f"commits: porting {change.facts.id}", number, len(changes))
         yield change
 
 
@@ -339,34 +341,36 @@ class _PortedTree:
     def step(self, change: GivenChange, watch: Watch | None = None, *, alone: bool) -> _Step:
         """Make a change; one that is not ``alone`` is skipped if it is not whole and gets no markers."""
         tree = OverlayTree(self._onto, dict(self._contents), dict(self._modes))
-        sources = {each.file: (each.before, each.after) for each in change.files}
+        sources = {file.file: (file.before, file.after) for file in change.files}
         name = change.facts.id if self._markers else ""
         landing = land(sources, Trees(change.base, tree), name, watch=watch)
         _refuse_links(landing, tree)
         ported = PortedChange(change, tuple(landing.files))
         earlier = self._earlier.get(_form(change))
-        if not ported.is_whole and earlier is not None and any(each.by_hand for each in earlier.patches):
-            files = [LandedFile(each.file, each.onto, [_RESOLVED]) for each in landing.files]
+        if not ported.is_whole and earlier is not None and any(patch.by_hand for patch in earlier.patches):
+            files = [LandedFile(file.file, file.onto, [_RESOLVED]) for file in landing.files]
             return _Step(replace(ported, files=tuple(files)), tree, Plan(tree, (), ()), landing.concerned)
         outside, others, modes = merged(change.outside, tree)
         contents = (landing.marked if self._markers else landing.contents) | others
         modes |= _with_modes(change, landing, contents, tree)
         plan = _plan(tree, change, landing.files, contents, modes)
         applied = [(status.patch, edit) for status in plan.patches for edit in status.edits]
-        found = findings_of(tree, landing.contents, applied, change.base, sources)
-        known = {(each.rule, each.file, each.line) for each in found}
+        findings = findings_of(tree, landing.contents, applied, change.base, sources)
+        identities = {(finding.rule, finding.file, finding.line) for finding in findings}
         used = dependencies_of(tree, sources, landing)
-        found += tuple(each for each in used if (each.rule, each.file, each.line) not in known)
-        ported = replace(ported, outside=outside, findings=found)
+        findings += tuple(
+            finding for finding in used if (finding.rule, finding.file, finding.line) not in identities
+        )
+        ported = replace(ported, outside=outside, findings=findings)
         needs = _needs(ported, self._skipped)
         if not (alone or self._markers) and (needs or not ported.is_whole):
             ported = replace(ported, skipped=True, needs=needs)
             self._skipped.append(ported)
             return _Step(ported, tree, Plan(tree, (), ()), frozenset())
         self._contents |= contents
-        self._modes |= {each.file: each.modes[1] for each in plan.changes}
+        self._modes |= {change.file: change.modes[1] for change in plan.changes}
         pairs = zip(change.outside, outside, strict=True)
-        present = {each.file for each, made in pairs if made.outcome is Outcome.ALREADY}
+        present = {file.file for file, made in pairs if made.outcome is Outcome.ALREADY}
         return _Step(ported, tree, plan, landing.concerned | others.keys() | present)
 
     def plan(self, steps: Sequence[_Step]) -> Plan:
@@ -403,21 +407,21 @@ def _file_changes(
     tree: Tree, contents: Contents, modes: Mapping[str, str], makers: Mapping[str, Iterable[str]]
 ) -> tuple[FileChange, ...]:
     """Return the changes of those files of a tree that differ; a file keeps its mode if ``modes`` has none for it."""
-    found: list[FileChange] = []
+    changed: list[FileChange] = []
     for file, after in sorted(contents.items()):
         mode, before = entry(tree, file)
         new = NO_FILE if after is None else modes.get(file, PLAIN if mode == NO_FILE else mode)
         if (mode, before) != (new, after):
             names = tuple(dict.fromkeys(makers.get(file, ())))
-            found.append(FileChange(file, before, after, names, (mode, new)))
-    return tuple(found)
+            changed.append(FileChange(file, before, after, names, (mode, new)))
+    return tuple(changed)
 
 
 def _with_modes(
     change: GivenChange, landing: Landing, contents: dict[str, bytes | None], tree: Tree
 ) -> dict[str, str]:
     """Return the new modes of files of the package, and add what only gets another mode to the ``contents``."""
-    files = {each.file: each for each in landing.files}
+    files = {file.file: file for file in landing.files}
     modes: dict[str, str] = {}
     for given in change.files:
         landed = files.get(given.file)  # A new name of a renamed file has none.
@@ -438,10 +442,10 @@ def _refuse_links(landing: Landing, tree: Tree) -> None:
     """Leave out the edits of files that are links in a tree."""
     for file in [file for file in landing.contents | landing.marked if entry(tree, file)[0] == LINK]:
         root = landing.roots.get(file)
-        for each in landing.files:
-            inside = [edit for edit in each.edits if edit.place is not None and edit.place.root is root]
-            if each.onto == file or inside:
-                each.edits = [EditOutcome("", Outcome.CONFLICT, IS_LINK)]
+        for landed in landing.files:
+            inside = [edit for edit in landed.edits if edit.place is not None and edit.place.root is root]
+            if landed.onto == file or inside:
+                landed.edits = [EditOutcome("", Outcome.CONFLICT, IS_LINK)]
         landing.contents.pop(file, None)
         landing.marked.pop(file, None)
 
@@ -449,7 +453,7 @@ def _refuse_links(landing: Landing, tree: Tree) -> None:
 def _form(change: GivenChange) -> str:
     """Return a digest of what a change changes, by which it is known when it is ported again."""
     described = [
-        (each.file, object_id(each.before or b""), object_id(each.after or b"")) for each in change.files
+        (file.file, object_id(file.before or b""), object_id(file.after or b"")) for file in change.files
     ]
     return hashlib.sha256(repr(described).encode()).hexdigest()[:32]
 
@@ -458,12 +462,14 @@ def _needs(ported: PortedChange, skipped: Sequence[PortedChange]) -> tuple[str, 
     """Return the skipped changes before a change that define what is missing for it, or change what it cannot."""
     failed = [edit for file in ported.files for edit in file.edits if edit.outcome in NOT_MADE]
     said = [edit.reason.partition(" is not ")[0] for edit in failed if edit.outcome is Outcome.UNMET]
-    missing = {word for text in (*said, *(each.message for each in ported.findings)) for word in words(text)}
+    missing = {
+        word for text in (*said, *(finding.message for finding in ported.findings)) for word in words(text)
+    }
     own = _sites(ported) if failed else set()
     return tuple(
-        each.change.facts.id
-        for each in skipped
-        if not own.isdisjoint(_sites(each)) or not missing.isdisjoint(_defined(each.change))
+        change.change.facts.id
+        for change in skipped
+        if not own.isdisjoint(_sites(change)) or not missing.isdisjoint(_defined(change.change))
     )
 
 
@@ -479,7 +485,7 @@ def _sites(ported: PortedChange) -> set[tuple[str, str]]:
 
 def _defined(change: GivenChange) -> set[str]:
     """Return the names that a change adds."""
-    sides = ([each.before for each in change.files], [each.after for each in change.files])
+    sides = ([file.before for file in change.files], [file.after for file in change.files])
     before, after = (
         {word for text in texts for word in words((text or b"").decode(errors="replace"))} for texts in sides
     )

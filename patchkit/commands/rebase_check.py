@@ -83,15 +83,15 @@ def ports_there(tree: CheckoutTree, ref: str) -> tuple[PortedChange, ...]:
     if not names:
         return ()
     with Source(list(names), "", tree.root) as source:
-        (found,) = port_matrix(source, (ref,))
-    ids = {each.change.facts.id: names[each.change.facts.upstream_commit] for each in found.changes}
-    return tuple(_named(each, ids) for each in found.changes)
+        (result,) = port_matrix(source, (ref,))
+    ids = {change.change.facts.id: names[change.change.facts.upstream_commit] for change in result.changes}
+    return tuple(_named(change, ids) for change in result.changes)
 
 
 def _named(port: PortedChange, ids: Mapping[str, str]) -> PortedChange:
     """Return the outcome of a commit with the names under which the tree has it, and those that it needs."""
     facts = replace(port.change.facts, id=ids[port.change.facts.id])
-    needs = tuple(ids[each] for each in port.needs)
+    needs = tuple(ids[need] for need in port.needs)
     return replace(port, change=replace(port.change, facts=facts), needs=needs)
 
 
@@ -102,7 +102,7 @@ def rebase_check(tree: CheckoutTree, patches: PatchSet, ref: str) -> tuple[Move,
     """
     with GitRepository(tree.root, "name a TREE in a git repository") as repository:
         commit_of(tree.root, ref)
-        before = {each.patch.id: each for each in status(tree, patches)}
+        before = {status_before.patch.id: status_before for status_before in status(tree, patches)}
         there = GitTree(repository, ref, place_of(tree.package))
         after = judged_at(there, statuses(there, patches))
-    return tuple(Move(before[each.patch.id], each) for each in after)
+    return tuple(Move(before[status_after.patch.id], status_after) for status_after in after)

@@ -40,8 +40,10 @@ def refresh(tree: CheckoutTree, patches: PatchSet, name: str, folders: Sequence[
     patch = patches.get(name)
     folder = _folder_of(patch, tree, folders)
     read, changes = read_without_conflicts(tree, lambda read: (read, _changes(read, patch)))
-    before = {each.file: each.before for each in changes}
-    written = [FileChange(each.file, each.before, _without_comments(each.after, patch)) for each in changes]
+    before = {change.file: change.before for change in changes}
+    written = [
+        FileChange(change.file, change.before, _without_comments(change.after, patch)) for change in changes
+    ]
     draft = draft_patch(OverlayTree(read, before), written, Facts(name))
     if draft.left_out or not draft.edits:
         raise ConflictError(
@@ -55,16 +57,16 @@ def refresh(tree: CheckoutTree, patches: PatchSet, name: str, folders: Sequence[
     unused = _unused(folder, patch, diff, files)
     applied = _applied(patch, folder, diff, files, unused)
     digests = {
-        each.file: AppliedFile(digest_or_none(each.before), digest_or_none(each.after), (name,))
-        for each in changes
+        change.file: AppliedFile(digest_or_none(change.before), digest_or_none(change.after), (name,))
+        for change in changes
     }
-    texts = [text for each in changes for text in (each.before, each.after) if text is not None]
+    texts = [text for change in changes for text in (change.before, change.after) if text is not None]
     with staged({folder: Draft(files, ())}), locked(tree) as store:
         if not read.is_unchanged:
             raise concurrent_change_error(tree)
         write_all(tree, store, {}, current_record(tree).renewed(digests, applied), kept=texts)
-    for each in unused:
-        each.unlink()
+    for path in unused:
+        path.unlink()
     return folder / diff
 
 
@@ -74,11 +76,11 @@ def _applied(
     """Return what the record says of a patch whose folder has these ``files`` in place of those ``unused``."""
     with scratch() as place:
         copy = place / folder.name
-        shutil.copytree(folder, copy, ignore=lambda _folder, _names: [each.name for each in unused])
+        shutil.copytree(folder, copy, ignore=lambda _folder, _names: [path.name for path in unused])
         for name, text in files.items():
             (copy / name).write_bytes(text)
         loaded = load.patches([copy]).get(patch.id)
-    (made,) = (each for each in loaded.diffs if each.name == diff)
+    (made,) = (based for based in loaded.diffs if based.name == diff)
     edits = tuple(AppliedEdit(name, part.file) for name, part in made.edits.items())
     return AppliedPatch(patch.id, tuple(patch.requires), edits, form=loaded.form)
 
@@ -98,10 +100,10 @@ def _changes(tree: CheckoutTree, patch: Patch) -> list[FileChange]:
     """Return what the tree has of a patch: each file before it and now."""
     layers = current_record(tree).layers
     store = Store(tree.package)
-    found: list[FileChange] = []
+    changes: list[FileChange] = []
     for file in dict.fromkeys(file for layer in layers for file in layer.files):
-        known = [layer.files[file] for layer in layers if file in layer.files]
-        names = {name for each in known for name in each.patches}
+        entries = [layer.files[file] for layer in layers if file in layer.files]
+        names = {name for entry in entries for name in entry.patches}
         if patch.id not in names:
             continue
         if others := ", ".join(sorted(names - {patch.id})):
@@ -110,13 +112,13 @@ def _changes(tree: CheckoutTree, patch: Patch) -> list[FileChange]:
                 where=file,
                 advice=f"run patchkit revert {others}, then try again",
             )
-        original = known[0].original
-        found.append(FileChange(file, None if original is None else store.get(original), tree.read(file)))
-    if not found:
+        original = entries[0].original
+        changes.append(FileChange(file, None if original is None else store.get(original), tree.read(file)))
+    if not changes:
         raise ConflictError(
             f"{patch.id} is not applied here", advice=f"run patchkit apply {patch.id}, and edit its code"
         )
-    return found
+    return changes
 
 
 def _without_comments(text: bytes | None, patch: Patch) -> bytes | None:
@@ -138,7 +140,7 @@ def _diff_for(patch: Patch, before: Mapping[str, bytes | None]) -> str:
 
 def _unused(folder: Path, patch: Patch, diff: str, files: Mapping[str, bytes]) -> list[Path]:
     """Return the files before the change that only the former diff was made on."""
-    others = (each for each in patch.diffs if each.name != diff)
-    used = {object_id(text) for each in others for text, _ in each.files.values() if text is not None}
+    others = (based for based in patch.diffs if based.name != diff)
+    used = {object_id(text) for based in others for text, _ in based.files.values() if text is not None}
     named = (folder / BASE).iterdir() if (folder / BASE).is_dir() else ()
-    return [each for each in named if each.name not in used and f"{BASE}/{each.name}" not in files]
+    return [path for path in named if path.name not in used and f"{BASE}/{path.name}" not in files]

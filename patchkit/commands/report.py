@@ -30,14 +30,14 @@ def report(
 
     def answers(read: CheckoutTree) -> tuple[tuple[PatchStatus, ...], Verdict | None]:
         statuses = status(read, patches)
-        is_there = any(each.state in IN_TREE for each in statuses)
+        is_there = any(patch_status.state in IN_TREE for patch_status in statuses)
         return statuses, verify(read, patches, Criteria(Confidence.LIKELY), watch) if is_there else None
 
     statuses, verdict = read_consistently(tree, answers)
     if verdict is None:
         return ()
-    failed = [each.title for each in verdict.results if each.outcome is CheckState.FAILED]
-    made = sum(each.outcome is not CheckState.SKIPPED for each in verdict.results)
+    failed = [result.title for result in verdict.results if result.outcome is CheckState.FAILED]
+    made = sum(result.outcome is not CheckState.SKIPPED for result in verdict.results)
     result = f"failed: {'; '.join(failed)}" if failed else f"{made} checks passed"
     heading = f"{result} (patchkit {__version__} verify)"
     return backports(statuses, heading)

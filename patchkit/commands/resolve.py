@@ -70,20 +70,22 @@ def resolve(
         _require_valid(read, file, patch, edit)
         return read, file
 
-    found = read_consistently(tree, checked)
-    if isinstance(found, ResolveResult):
-        return found
-    if not isinstance(found, _CheckedEdit):
-        return _resolve_ported(*found, patch, edit)
-    is_unchecked = found.check is None
-    manual_edit = resolving.record_manual_edit(found.read, found.patch, found.status, found.check, found.note)
+    outcome = read_consistently(tree, checked)
+    if isinstance(outcome, ResolveResult):
+        return outcome
+    if not isinstance(outcome, _CheckedEdit):
+        return _resolve_ported(*outcome, patch, edit)
+    is_unchecked = outcome.check is None
+    manual_edit = resolving.record_manual_edit(
+        outcome.read, outcome.patch, outcome.status, outcome.check, outcome.note
+    )
     if manual_edit is None or not manual_edit.is_whole:
         return ResolveResult(recorded=True, remembered=False, accepted=is_unchecked)
     conflict = at_site(
-        OverlayTree(tree, {found.status.file: manual_edit.original}), found.patch, found.status
+        OverlayTree(tree, {outcome.status.file: manual_edit.original}), outcome.patch, outcome.status
     )
     stored = resolution(
-        conflict, manual_edit.original, manual_edit.text, found.note.text if is_unchecked else ""
+        conflict, manual_edit.original, manual_edit.text, outcome.note.text if is_unchecked else ""
     )
     remembered = stored is not None and ResolutionStore(tree).put(*stored)
     return ResolveResult(recorded=True, remembered=remembered, accepted=is_unchecked)
@@ -145,7 +147,7 @@ def _checked(
 
     check = None if missing else is_in_place
     manual_edit = resolving.manual_edit_for(tree, named, status, check)
-    definition = next(each for each in named.edits if each.name == edit)
+    definition = next(candidate for candidate in named.edits if candidate.name == edit)
     finds = [find for find, _ in definition.kind.forms]
     current = before.get(status.file) or tree.read(status.file) or b""
     lost = (
@@ -165,7 +167,7 @@ def _checked(
 
 
 def _is_loaded(patches: PatchSet, patch: str, edit: str) -> bool:
-    return patch in patches.ids and edit in [each.name for each in patches.get(patch).edits]
+    return patch in patches.ids and edit in [edit.name for edit in patches.get(patch).edits]
 
 
 def _require_valid(tree: CheckoutTree, file: str, patch: str, edit: str) -> None:
@@ -222,13 +224,13 @@ class ConflictingEdit(NamedTuple):
 
 def open_edits(tree: CheckoutTree, patches: PatchSet, patch: str) -> tuple[ConflictingEdit, ...]:
     """Return the edits of a patch or port that are in conflict. Raise UsageError for a name that neither has."""
-    found = tree_status(tree, patches)
-    unfinished = [edit for name, edit in found.unfinished if name == patch]
+    statuses = tree_status(tree, patches)
+    unfinished = [edit for name, edit in statuses.unfinished if name == patch]
     if patch not in patches.ids and not unfinished and patch not in recorded(tree):
         patches.get(patch)
     edits = {
         edit.name: edit
-        for status in found.patches
+        for status in statuses.patches
         for edit in status.edits
         if status.patch.id == patch and edit.state is State.CONFLICT
     }
@@ -286,13 +288,13 @@ def _status_of(
     """Return an edit's status in files with these contents. Raise ConflictError if it does not apply to the tree."""
     statuses = Planner(tree, patches).statuses(patches.select([patch]), contents)
     status = next(s for s in statuses if s.patch.id == patch)
-    found = [each for each in status.edits if each.name == edit]
-    if not found:
+    edits = [candidate for candidate in status.edits if candidate.name == edit]
+    if not edits:
         raise ConflictError(
             f"{patch} {edit} does not apply to this tree: {status.reason or 'the edit is for another shape'}",
             advice=f"patchkit status {tree.argument} shows the state of {patch}",
         )
-    return next((each for each in found if not _is_in_place(each)), found[0])
+    return next((candidate for candidate in edits if not _is_in_place(candidate)), edits[0])
 
 
 def _is_in_place(edit: EditStatus) -> bool:

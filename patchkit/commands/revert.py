@@ -119,14 +119,14 @@ def _require_committed_patches(tree: CheckoutTree, patches: PatchSet, ids: Seque
     planner = Planner(tree, patches)
     candidates = Candidates(tree, planner)
     texts = {file: tree.read(file) or b"" for file in candidates.traces}
-    at = Checkout(tree.package).reader([("HEAD", file) for file in texts])
-    found = {
-        file: commenting_patches(text) - commenting_patches(at("HEAD", file) or b"")
+    committed = Checkout(tree.package).reader([("HEAD", file) for file in texts])
+    names = {
+        file: commenting_patches(text) - commenting_patches(committed("HEAD", file) or b"")
         for file, text in texts.items()
     }
     ports = {name: {name} for name, is_committed in candidates.ports_in_code().items() if not is_committed}
     named = set(_selected(tree, patches, planner, ids))
-    where = [place for place, names in {**found, **ports}.items() if (names & named if ids else names)]
+    where = [place for place, names in {**names, **ports}.items() if (names & named if ids else names)]
     if where:
         raise TreeError(
             "applied patches are not committed",

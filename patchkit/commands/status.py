@@ -37,9 +37,9 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
 
     def status_of(read: CheckoutTree) -> TreeStatus:
         before = before_markers(read)
-        found = Planner(read, patches).tree_status(before)
+        tree_statuses = Planner(read, patches).tree_status(before)
         blocks = conflicts_in(read) if before else {}
-        statuses = with_conflicts(judged(read, found.patches), blocks)
+        statuses = with_conflicts(judged(read, tree_statuses.patches), blocks)
         unrecorded = unrecorded_edits(read)
         edits = [(block.patch, block.edit) for inside in blocks.values() for block in inside]
         edits += [(patch, edit) for patch, edit, _ in unrecorded]
@@ -47,7 +47,7 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
         statuses = _with_differences(read, statuses, Planner(read, patches))
         statuses = tuple(map(_removable, statuses))
         ports = tuple(sorted(current_or_none(read).ported))
-        return replace(found, patches=statuses, unfinished=tuple(edits), ports=ports)
+        return replace(tree_statuses, patches=statuses, unfinished=tuple(edits), ports=ports)
 
     return read_consistently(tree, status_of)
 
@@ -82,12 +82,14 @@ def _with_differences(
         original, written = candidates.originals, candidates.applied
     except PatchkitError:
         return tuple(statuses)
-    found = {file: difference(original.get(file), written.get(file), tree.read(file)) for file in missing}
+    differences = {
+        file: difference(original.get(file), written.get(file), tree.read(file)) for file in missing
+    }
     return tuple(
         replace(
             status,
             edits=tuple(
-                replace(edit, difference=found[edit.file]) if is_missing(status, edit) else edit
+                replace(edit, difference=differences[edit.file]) if is_missing(status, edit) else edit
                 for edit in status.edits
             ),
         )

@@ -47,8 +47,8 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
     patch = patches.get(name)
     tree = open_tree(path)
     # A copy has no history, which tells that a tree comes after upstream's commit.
-    known = Planner(tree, patches).statuses((patch,)) if patch.diffs else ()
-    if any(each.state is State.UPSTREAM for each in known):
+    statuses = Planner(tree, patches).statuses((patch,)) if patch.diffs else ()
+    if any(status.state is State.UPSTREAM for status in statuses):
         return Trial(str(path), tree.version, State.UPSTREAM.value, (), ())
     problems: list[str] = []
     files: tuple[str, ...] = ()
@@ -57,7 +57,9 @@ def test(path: Path, patches: PatchSet, name: str) -> Trial:
         copy = copied(tree, folder)
         before = {file: copy.read(file) for file in copy.files("", "")}
         try:
-            status = next(each for each in diff(copy, patches, (name,)).patches if each.patch.id == name)
+            status = next(
+                status for status in diff(copy, patches, (name,)).patches if status.patch.id == name
+            )
             state = status.state.value
             if state in ("conflict", "not-applicable"):
                 problems += [status.reason] if state == "conflict" else []

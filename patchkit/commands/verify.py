@@ -25,8 +25,8 @@ def criteria_of(
 ) -> Criteria:
     """Return the criteria for a tree, whose fork's configuration may name a baseline if none is given."""
     named = baseline or configuration.baseline_of(tree.fork)
-    known = baselines.load(named) if named is not None else ()
-    return Criteria(Confidence(confidence), known, importing=importing)
+    baseline_findings = baselines.load(named) if named is not None else ()
+    return Criteria(Confidence(confidence), baseline_findings, importing=importing)
 
 
 def verify(

@@ -53,12 +53,12 @@ def command_of(words: Sequence[str]) -> ServerCommand:
     One word is a text as one types it in a shell. Raise UsageError for a command of no server.
     """
     if len(words) == 1:
-        found = next(iter(servers(words[0])), None)
+        server = next(iter(servers(words[0])), None)
         split = next(commands(words[0], {}), Command((), {}, 1))
     else:
         split = Command(tuple(as_word(word) for word in words if word.strip()), {}, 1)
-        found = next(started(split), None)
-    return found if found is not None else _of_options(split)
+        server = next(started(split), None)
+    return server if server is not None else _of_options(split)
 
 
 def _of_options(command: Command) -> ServerCommand:
@@ -87,17 +87,19 @@ def servers(
 
     A line that begins with an option belongs to the server before it, as where a comment interrupts its command.
     """
-    found: list[ServerCommand] = []
+    servers_found: list[ServerCommand] = []
     is_last = False
     for command in commands(text, environment or {}):
         if is_last and command.words and _OPTION.match(command.words[0].text):
-            found[-1] = found[-1]._replace(options=(*found[-1].options, *command.words))
+            servers_found[-1] = servers_found[-1]._replace(
+                options=(*servers_found[-1].options, *command.words)
+            )
             continue
         # A word that is as long as the text is not one that the text passes to another shell.
         own = list(started(command, len(text)))
         is_last = bool(own)
-        found += (each._replace(line=each.line + line - 1) for each in own)
-    yield from found
+        servers_found += (server._replace(line=server.line + line - 1) for server in own)
+    yield from servers_found
 
 
 def started(command: Command, shorter: int = sys.maxsize) -> Iterator[ServerCommand]:
@@ -158,7 +160,7 @@ def _environment(words: Iterable[str]) -> Iterator[tuple[str, str]]:
 def without_config(options: Sequence[Word]) -> tuple[list[Word], Path | None]:
     """Return the options without ``--config FILE``, and the file; one whose name is not known is left in."""
     rest: list[Word] = []
-    found: list[str] = []
+    kept_words: list[str] = []
     words = iter(options)
     for word in words:
         name, equals, file = word.text.partition("=")
@@ -169,14 +171,14 @@ def without_config(options: Sequence[Word]) -> tuple[list[Word], Path | None]:
         if not value.text or value.text.startswith("--"):
             raise UsageError("--config: a value is missing", advice="type --config FILE.yaml")
         if value.known:
-            found.append(value.text)
+            kept_words.append(value.text)
         else:
             rest.append(value)
-    if len(found) > 1:
+    if len(kept_words) > 1:
         raise UsageError(
-            f"--config: given {len(found)} times", advice="a server takes one: leave out the others"
+            f"--config: given {len(kept_words)} times", advice="a server takes one: leave out the others"
         )
-    return rest, Path(found[0]) if found else None
+    return rest, Path(kept_words[0]) if kept_words else None
 
 
 def in_a_file(command: ServerCommand) -> ServerCommand:
@@ -230,9 +232,9 @@ def config_options(path: Path) -> Iterator[tuple[str, list[str]]]:
             )
         values = value if isinstance(value, list) else [value]
         # Aliases can make nested values very large.
-        if any(isinstance(each, (list, dict, set)) for each in values):
+        if any(isinstance(value, (list, dict, set)) for value in values):
             raise UsageError(f"{where}: {name} has nested values", advice=_ONE_A_LINE)
-        yield name, [_as_typed(each) for each in values]
+        yield name, [_as_typed(value) for value in values]
 
 
 def _as_typed(value: object) -> str:

@@ -113,8 +113,8 @@ class Components:
 
     def makers(self) -> dict[str, Function]:
         """Return the function that makes each backend, by the backend's name."""
-        found: dict[str, Function] = self._memory.value("makers", lambda: registry.makers(self._program))
-        return found
+        makers: dict[str, Function] = self._memory.value("makers", lambda: registry.makers(self._program))
+        return makers
 
     def _algorithm(self) -> Any:
         """Return the speculative algorithm. Raise the tree's own error for an unknown name."""
@@ -193,15 +193,15 @@ class Components:
         return self._evaluator.call(Bound(maker), (runner,)) if maker is not None else Unknown(name)
 
     def _classes(self, name: str) -> list[Class]:
-        found: list[Class] = self._memory.value(
+        classes: list[Class] = self._memory.value(
             ("classes", name), lambda: registry.classes_named(self._program, name)
         )
-        return found
+        return classes
 
     def _drafting(self, maker: str) -> Any:
         for cls in self._classes("DraftBackendFactory"):
             topk, steps = self._setting("speculative_eagle_topk"), self._setting("speculative_num_steps")
-            known = {
+            makers = {
                 "server_args": self._settings,
                 "draft_model_runner": self._runners[True],
                 "topk": 1 if topk is None else topk,
@@ -209,7 +209,7 @@ class Components:
             }
             init = self._program.method(cls, "__init__")
             taken = [arg.arg for arg in init.parameters[1:]] if init is not None else []
-            factory = Instance(cls, {}, ((), {name: known[name] for name in taken if name in known}))
+            factory = Instance(cls, {}, ((), {name: makers[name] for name in taken if name in makers}))
             return self._evaluator.call(self._evaluator.attribute(factory, maker))
         return Unknown("draft backend")
 

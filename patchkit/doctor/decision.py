@@ -104,14 +104,14 @@ class ServerDecision:
 
 def decision(
     evaluator: FunctionEvaluator,
-    known: dict[str, Any],
+    values: dict[str, Any],
     settings: Settings,
     components: Components,
     memory: KnownValues,
 ) -> ServerDecision:
     """Return the decision that a server's scheduler calls for. Raise NoDecisionError if it calls for none.
 
-    ``known`` are the names that the evaluator does not evaluate; the function is one of them while the scheduler runs.
+    ``values`` are the names that the evaluator does not evaluate; the function is one of them while the scheduler runs.
     """
     init = memory.value("asks", lambda: _decision_call(evaluator.program))
     if init is None:
@@ -122,15 +122,15 @@ def decision(
     def record_call(_: FunctionEvaluator, *args: Any, **named: Any) -> None:
         raise _DecidedError(args, named)
 
-    known[name] = record_call
+    values[name] = record_call
     try:
         evaluator.call(Bound(function), (scheduler,))
-    except _DecidedError as found:
-        args, named = found.given
+    except _DecidedError as decided:
+        args, named = decided.given
     else:
         raise NoDecisionError
     finally:
-        del known[name]
+        del values[name]
     if "attn_backends" in named:
         args = (*args, named["attn_backends"])
     return ServerDecision(evaluator, settings, evaluator.attribute(function.module, name), args)

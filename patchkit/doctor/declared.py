@@ -38,14 +38,14 @@ class SettingsDeclaration:
 
     def derived(self, index: Index) -> dict[str, Function]:
         """Return the functions that compute attributes from the fields, by attribute: each one's ``fn``."""
-        found: dict[str, Function] = {}
+        functions: dict[str, Function] = {}
         for part in self.parts:
             for name, value in part.fields.items():
                 for word in value.keywords if isinstance(value, ast.Call) else ():
                     if word.arg == "fn" and isinstance(word.value, ast.Constant):
                         function = _function(index, str(word.value.value))
-                        found |= {name: function} if function is not None else {}
-        return found
+                        functions |= {name: function} if function is not None else {}
+        return functions
 
 
 def declared(
@@ -59,8 +59,8 @@ def declared(
     parts = tuple(_parts(index, cls))
     fields: dict[str, ast.AnnAssign] = {}
     for part in (cls, *parts):
-        for known in index.mro(part):
-            for item in known.node.body:
+        for ancestor in index.mro(part):
+            for item in ancestor.node.body:
                 if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
                     fields.setdefault(item.target.id, item)
     if not fields:
@@ -74,28 +74,28 @@ def declared(
 def _function(index: Index, dotted: str) -> Function | None:
     module, _, name = dotted.rpartition(".")
     file = index.file_of(module)
-    found = index.module(file) if file is not None else None
-    return found.functions.get(name) if found is not None else None
+    home = index.module(file) if file is not None else None
+    return home.functions.get(name) if home is not None else None
 
 
 def _usual(index: Index) -> Class | None:
     module = index.module(_USUAL)
     if module is None and _USUAL in index.unparsed:
         raise TreeError("not valid Python", where=_USUAL, advice="fix it and try again")
-    found = index.resolve(module, SETTINGS) if module is not None else None
-    return found if isinstance(found, Class) else None
+    definition = index.resolve(module, SETTINGS) if module is not None else None
+    return definition if isinstance(definition, Class) else None
 
 
 def _anywhere(index: Index, files: Iterable[tuple[str, bytes]], tree: str) -> Class:
     """Return the class from any file that defines it."""
     named = [file for file, text in files if f"class {SETTINGS}".encode() in text]
     modules = [module for file in named if (module := index.module(file)) is not None]
-    found = [module.classes[SETTINGS] for module in modules if SETTINGS in module.classes]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    classes = [module.classes[SETTINGS] for module in modules if SETTINGS in module.classes]
+    if len(classes) == 1:
+        return classes[0]
+    if classes:
         raise TreeError(
-            f"{tree}: {' and '.join(cls.module.file for cls in found)} each define a class {SETTINGS}, and which "
+            f"{tree}: {' and '.join(cls.module.file for cls in classes)} each define a class {SETTINGS}, and which "
             "one is the server's is unknown",
             advice=f"import that one in {_USUAL}",
         )
@@ -118,9 +118,9 @@ def _parts(index: Index, cls: Class) -> Iterator[Class]:
             continue
         seen.add(name)
         pending += assigned.get(name, ())
-        found = index.resolve(module, name)
-        if isinstance(found, Class):
-            yield found
+        definition = index.resolve(module, name)
+        if isinstance(definition, Class):
+            yield definition
 
 
 def _assigned(module: Module) -> Iterator[tuple[str, list[str]]]:
@@ -129,5 +129,5 @@ def _assigned(module: Module) -> Iterator[tuple[str, list[str]]]:
         if isinstance(statement, ast.Assign):
             names = [node.id for node in walk(statement.value) if isinstance(node, ast.Name)]
             for target in statement.targets:
-                for each in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
-                    yield ast.unparse(each), names
+                for element in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
+                    yield ast.unparse(element), names

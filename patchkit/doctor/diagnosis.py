@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from patchkit.audit.reach import Reach
     from patchkit.audit.runners import AuditedProgram
-    from patchkit.doctor.examined import Found
     from patchkit.doctor.launch import Launch
-    from patchkit.doctor.outcome import ServerOutcome
+    from patchkit.doctor.outcome import Outcomes, ServerOutcome
     from patchkit.plan.status import PatchStatus
 
 _MIRROR = "The CPU mirror of sequence lengths"
@@ -90,8 +89,8 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
         plain = without_speculation(program, launch, examined.memory)
         return Diagnosis(False, _NOTHING, (), (), (), launch.notes, fixes=tuple(fixes.needed(plain, missing)))
     server = ExaminedServer(program, launch, examined.memory, examined.advises)
-    found = server.found
-    usual = found[0][1]
+    results = server.outcomes
+    usual = results[0][1]
     notes = list(launch.notes)
     if usual.refused is not None:
         raise UsageError(f"this tree's server raises {usual.refused}", where=usual.refused.where)
@@ -101,52 +100,52 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
         notes += _instead(server)
     if any(case.facts.get(LINEAR) for case in launch.cases):
         notes += _of_linear_attention(program, server.reach, statuses)
-    verdict = _verdict(found, keepers)
-    freed = any(not outcome.kept for _, outcome in found)
+    verdict = _verdict(results, keepers)
+    freed = any(not outcome.kept for _, outcome in results)
     frees = False
-    freeing = _freeing(statuses, found)
+    default = {status.patch.id for status in statuses if status.patch.default}
+    freeing = _freeing(statuses, results)
     running = [patch for patch, state in freeing.items() if state is State.APPLIED] if freed else []
     changes = examined.changes
     patched = ExaminedServer(examined.patched, launch.on(changes), examined.patched_memory, examined.advises)
-    if usual.kept and changes and patched.found:
-        patched_outcomes = patched.found
+    if usual.kept and changes and patched.outcomes:
+        patched_outcomes = patched.outcomes
         freed = frees = any(not outcome.kept for _, outcome in patched_outcomes)
         remaining_keepers = tuple(mirror_keepers(patched, ()))
         after = [f"After `patchkit apply`: {_verdict(patched_outcomes, remaining_keepers)}"]
         after += _branching(remaining_keepers)
         after += _instead(patched) if patched_outcomes[0][1].kept else ()
         notes.append(" ".join(after))
-        planned = {status.patch.id for status in statuses if status.patch.default}
-        lacking = [patch for patch, state in freeing.items() if state not in IN_PLACE and patch in planned]
+        lacking = [patch for patch, state in freeing.items() if state not in IN_PLACE and patch in default]
         running = lacking if freed else []
     notes += filter(None, [runs.never_run(running, tree.version)])
     names = {one.role: one.name for one in usual.roles}
-    sides = (names.get(side, "") for side in ("prefill", "decode"))
-    touched = tuple(_touched(found))
-    measured = gains(tree.version, *sides) if freed else ()
+    prefill, decode = (names.get(side, "") for side in ("prefill", "decode"))
+    touched = tuple(_touched(results))
+    measured = gains(tree.version, prefill, decode, default) if freed else ()
     if not running:
         # Upstream removed it here, so what patches gain on an older release is not to be had.
         measured = tuple(case for case in measured if case.release == runs.release_of(tree.version))
     return Diagnosis(
-        any(outcome.kept for _, outcome in found),
+        any(outcome.kept for _, outcome in results),
         verdict,
         touched,
         keepers,
         measured,
         tuple(notes),
-        fixes=tuple(fixes.needed(found, statuses)),
+        fixes=tuple(fixes.needed(results, statuses)),
         frees=frees,
     )
 
 
 def _branching(keepers: Sequence[Keeper]) -> Iterator[str]:
     """Yield a sentence for each set of options for one branch, with the keepers that it removes."""
-    found: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for keeper in keepers:
         for remedy in keeper.remedies:
             if remedy.startswith(option(TOP_K)):
-                found.setdefault((remedy, keeper.where), []).append(keeper.who)
-    for (remedy, where), names in found.items():
+                groups.setdefault((remedy, keeper.where), []).append(keeper.who)
+    for (remedy, where), names in groups.items():
         yield f"{remedy} removes it from {listed(names)}{' ' if where else ''}{where}."
 
 
@@ -161,9 +160,9 @@ def _instead(server: ExaminedServer) -> Iterator[str]:
             map(_is_free, outcomes(server.program, server.launch.guessed(settings), server.memory)[:1])
         ):
             continue
-        found = outcomes(server.program, server.launch.with_settings(settings), server.memory)
-        if any(map(_is_free, found[:1])):
-            kept = [answers for answers, outcome in found if outcome.kept]
+        outcomes_after = outcomes(server.program, server.launch.with_settings(settings), server.memory)
+        if any(map(_is_free, outcomes_after[:1])):
+            kept = [answers for answers, outcome in outcomes_after if outcome.kept]
             if kept:
                 partly.setdefault(named(kept), []).append(name)
             else:
@@ -184,15 +183,15 @@ def _is_free(case: tuple[dict[str, bool], ServerOutcome]) -> bool:
     return not outcome.kept and starts and all(one.cls for one in outcome.roles)
 
 
-def _verdict(found: Found, keepers: Sequence[Keeper]) -> str:
+def _verdict(results: Outcomes, keepers: Sequence[Keeper]) -> str:
     """Return the verdict in one sentence."""
-    kept = [answers for answers, outcome in found if outcome.kept]
+    kept = [answers for answers, outcome in results if outcome.kept]
     if not kept:
         return f"{_MIRROR} is removed: decode steps do not wait for a device-to-host copy."
-    if len(kept) == len(found):
+    if len(kept) == len(results):
         return f"{_MIRROR} is kept{_by(keepers)}."
-    freed = [answers for answers, outcome in found if not outcome.kept]
-    usual, other, those = ("kept", "removed", freed) if found[0][1].kept else ("removed", "kept", kept)
+    freed = [answers for answers, outcome in results if not outcome.kept]
+    usual, other, those = ("kept", "removed", freed) if results[0][1].kept else ("removed", "kept", kept)
     return f"{_MIRROR} is {usual} for most models, but {other} {named(those)}."
 
 
@@ -207,9 +206,9 @@ def _by(keepers: Sequence[Keeper]) -> str:
     return text + f"{', and' if always else ''} {'; '.join(some)}" if some else text
 
 
-def _freeing(statuses: Sequence[PatchStatus], found: Found) -> dict[str, State]:
+def _freeing(statuses: Sequence[PatchStatus], results: Outcomes) -> dict[str, State]:
     """Return the states of the patches that add the decision or let one of the server's backends opt out."""
-    classes = {one.cls for _, outcome in found for one in outcome.roles if one.cls}
+    classes = {one.cls for _, outcome in results for one in outcome.roles if one.cls}
     return {
         status.patch.id: status.state
         for status in statuses
@@ -218,13 +217,13 @@ def _freeing(statuses: Sequence[PatchStatus], found: Found) -> dict[str, State]:
     }
 
 
-def _touched(found: Found) -> Iterator[Touched]:
+def _touched(results: Outcomes) -> Iterator[Touched]:
     """Yield each role once, with its classes for all kinds of model."""
-    roles = dict.fromkeys((one.role, one.name) for _, outcome in found for one in outcome.roles)
+    roles = dict.fromkeys((one.role, one.name) for _, outcome in results for one in outcome.roles)
     for role, name in roles:
         same = [
             (answers, one)
-            for answers, outcome in found
+            for answers, outcome in results
             for one in outcome.roles
             if (one.role, one.name) == (role, name)
         ]

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from patchkit.doctor.launch import Launch
-    from patchkit.doctor.outcome import ServerOutcome
+    from patchkit.doctor.outcome import Outcomes, ServerOutcome
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
-
-    Found = list[tuple[dict[str, bool], ServerOutcome]]
 
 TOP_K = "speculative_eagle_topk"
 
@@ -77,35 +75,35 @@ class ExaminedServer:
     advises: bool = True
 
     @cached_property
-    def found(self) -> Found:
+    def outcomes(self) -> Outcomes:
         """The outcomes, by what is assumed of the model."""
         return outcomes(self.program, self.launch, self.memory)
 
     @cached_property
     def reach(self) -> Reach:
         """Where the mirror is read in the tree."""
-        found: Reach = self.memory.value("reach", lambda: Reach(self.program))
-        return found
+        reach: Reach = self.memory.value("reach", lambda: Reach(self.program))
+        return reach
 
     @cached_property
-    def _single(self) -> tuple[Found, str]:
+    def _single(self) -> tuple[Outcomes, str]:
         """The outcomes with one branch, and the options for it; both are empty if the launch has these already."""
         settings = {TOP_K: 1}
         if self.launch.get("speculative_num_steps") is None:
             # sglang takes all three of them or none.
             settings |= {"speculative_num_steps": 3, "speculative_num_draft_tokens": 4}
-        known = {name: value for name, value in settings.items() if name in self.launch.parsed}
-        if TOP_K not in known or all(self.launch.get(name) == value for name, value in known.items()):
+        numbers = {name: value for name, value in settings.items() if name in self.launch.parsed}
+        if TOP_K not in numbers or all(self.launch.get(name) == value for name, value in numbers.items()):
             return [], ""
-        option_text = " ".join(f"{option(name)} {value}" for name, value in known.items())
-        return outcomes(self.program, self.launch.with_settings(known), self.memory), option_text
+        option_text = " ".join(f"{option(name)} {value}" for name, value in numbers.items())
+        return outcomes(self.program, self.launch.with_settings(numbers), self.memory), option_text
 
     def freed_by_one_branch(self, keeps: Callable[[ServerOutcome], bool]) -> tuple[str, ...]:
         """Return the options for one branch with which ``keeps`` becomes false, and for which models if not for all."""
         single, option_text = self._single
         examined = [
             (answers | others, keeps(other))
-            for answers, outcome in self.found
+            for answers, outcome in self.outcomes
             if keeps(outcome)
             for others, other in single
             if all(others.get(fact, answer) is answer for fact, answer in answers.items())

@@ -42,20 +42,20 @@ def found_in(paths: Sequence[Path]) -> list[FoundServer]:
 
     Raise UsageError for a file that cannot be read, and if there is no server.
     """
-    files = [each for path in paths for each in (sorted(_listed(path)) if path.is_dir() else [path])]
-    found = [
+    files = [file for path in paths for file in (sorted(_listed(path)) if path.is_dir() else [path])]
+    servers_found = [
         FoundServer(str(file), in_a_file(command))
         for file in files
         for command in servers_of_file(str(file), read_named(file).decode(errors="replace"))
     ]
-    if not found:
+    if not servers_found:
         named = ", ".join(map(str, paths))
         raise UsageError(f"{named}: no command in it starts an sglang server", advice="name other files")
-    return found
+    return servers_found
 
 
 def _listed(folder: Path) -> Iterator[Path]:
-    return (each for each in folder.rglob("*") if _USUAL.search(each.name.lower()) and each.is_file())
+    return (path for path in folder.rglob("*") if _USUAL.search(path.name.lower()) and path.is_file())
 
 
 def servers_of_file(name: str, text: str) -> Iterator[ServerCommand]:
@@ -82,9 +82,9 @@ def _of_dockerfile(text: str) -> Iterator[ServerCommand]:
     environment: dict[str, str] = {}
     parts: dict[str, tuple[Word, ...]] = {}
     line = 1
-    for found in _INSTRUCTION.finditer(text):
-        kind, value = found[1].upper(), found[2]
-        start = text.count("\n", 0, found.start(1)) + 1
+    for instruction in _INSTRUCTION.finditer(text):
+        kind, value = instruction[1].upper(), instruction[2]
+        start = text.count("\n", 0, instruction.start(1)) + 1
         if kind == "ENV":
             pairs = commands(
                 f"export {value}\n:" if "=" in value else f"export {value.replace(' ', '=', 1)}\n:", {}
@@ -134,16 +134,16 @@ def _of_node(node: Any, seen: set[int]) -> Iterator[ServerCommand]:
         if LAUNCHER.search(node.value) and any(character.isspace() for character in node.value):
             yield from servers(node.value, line=_line(node))
     elif isinstance(node, yaml.SequenceNode):
-        for each in node.value:
-            yield from _of_node(each, seen)
+        for item in node.value:
+            yield from _of_node(item, seen)
     else:
         members = {key.value: value for key, value in node.value if isinstance(key, yaml.ScalarNode)}
         given = [members[name] for name in _COMMAND if name in members]
-        found = list(_of_container(given, dict(_variables(members))))
-        yield from found
+        container_commands = list(_of_container(given, dict(_variables(members))))
+        yield from container_commands
         yield from _of_recipe(members)
         for name, value in members.items():
-            if not (found and name in _COMMAND):
+            if not (container_commands and name in _COMMAND):
                 yield from _of_node(value, seen)
 
 
@@ -162,7 +162,7 @@ def _of_option(name: str, value: Any) -> Iterator[Word]:
     if isinstance(value, yaml.MappingNode):
         yield from (option, Word(f"${name}", known=False))
     elif isinstance(value, yaml.SequenceNode):
-        yield from (option, *(as_word(str(each.value)) for each in value.value))
+        yield from (option, *(as_word(str(scalar.value)) for scalar in value.value))
     elif value.tag.endswith((":bool", ":null")):
         yield from (option,) if value.value.lower() == "true" else ()
     else:
@@ -173,16 +173,16 @@ def _of_container(given: Sequence[Any], environment: Mapping[str, str]) -> Itera
     words: list[Word] = []
     line = 0
     for node in given:
-        for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
-            if not isinstance(each, yaml.ScalarNode):
+        for child in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+            if not isinstance(child, yaml.ScalarNode):
                 return
-            if LAUNCHER.search(each.value) or not line:
-                line = _line(each)
-            is_text = each is node and not (LAUNCHER.search(each.value) and "\n" in each.value.strip())
+            if LAUNCHER.search(child.value) or not line:
+                line = _line(child)
+            is_text = child is node and not (LAUNCHER.search(child.value) and "\n" in child.value.strip())
             words += (
-                next(commands(each.value, environment), Command((), {}, 1)).words
+                next(commands(child.value, environment), Command((), {}, 1)).words
                 if is_text
-                else [as_word(each.value)]
+                else [as_word(child.value)]
             )
     yield from started(Command(tuple(words), environment, line))
 
@@ -190,13 +190,13 @@ def _of_container(given: Sequence[Any], environment: Mapping[str, str]) -> Itera
 def _variables(members: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the environment of a container: a mapping, a list of `NAME=value`, or one of names and values."""
     for node in (members.get("env"), members.get("environment")):
-        for each in node.value if isinstance(node, (yaml.MappingNode, yaml.SequenceNode)) else ():
-            if isinstance(each, tuple):
-                pair = {"name": each[0], "value": each[1]}
-            elif isinstance(each, yaml.MappingNode):
-                pair = {key.value: value for key, value in each.value if isinstance(key, yaml.ScalarNode)}
+        for child in node.value if isinstance(node, (yaml.MappingNode, yaml.SequenceNode)) else ():
+            if isinstance(child, tuple):
+                pair = {"name": child[0], "value": child[1]}
+            elif isinstance(child, yaml.MappingNode):
+                pair = {key.value: value for key, value in child.value if isinstance(key, yaml.ScalarNode)}
             else:
-                left, equals, right = str(each.value).partition("=")
+                left, equals, right = str(child.value).partition("=")
                 if equals:
                     yield left, right
                 continue

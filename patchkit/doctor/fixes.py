@@ -50,10 +50,10 @@ def lacking(statuses: Sequence[PatchStatus]) -> list[PatchStatus]:
 
 
 def needed(
-    found: Sequence[tuple[Mapping[str, bool], ServerOutcome]], statuses: Sequence[PatchStatus]
+    outcomes: Sequence[tuple[Mapping[str, bool], ServerOutcome]], statuses: Sequence[PatchStatus]
 ) -> Iterator[Fix]:
     """Yield the fixes that the tree lacks and that a server needs or may need with some kind of model."""
-    values = [(model, _value_of(outcome)) for model, outcome in found]
+    values = [(model, _value_of(outcome)) for model, outcome in outcomes]
     for status in lacking(statuses):
         affects = status.patch.affects
         assert affects is not None

@@ -17,8 +17,8 @@ from patchkit.tree import mirror
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from patchkit.doctor.examined import ExaminedServer, Found
-    from patchkit.doctor.outcome import ServerOutcome
+    from patchkit.doctor.examined import ExaminedServer
+    from patchkit.doctor.outcome import Outcomes, ServerOutcome
     from patchkit.doctor.remedies import Trials
     from patchkit.plan.status import PatchStatus
 
@@ -41,8 +41,8 @@ def mirror_keepers(
     server: ExaminedServer, statuses: Sequence[PatchStatus], trials: Trials | None = None
 ) -> Iterator[Keeper]:
     """Yield what keeps the mirror for any kind of model, each once; no patch is named without ``trials``."""
-    found, launch = server.found, server.launch
-    kept = [outcome for _, outcome in found if outcome.kept]
+    outcomes, launch = server.outcomes, server.launch
+    kept = [outcome for _, outcome in outcomes if outcome.kept]
     if not kept:
         return
     if not all(outcome.decided or not outcome.overlap for outcome in kept) or not server.reach.has_flag:
@@ -59,13 +59,13 @@ def mirror_keepers(
         else:
             yield Keeper("the draft worker", "it does not name the backends that it runs")
     for reader in dict.fromkeys(reader for outcome in kept for reader in outcome.readers):
-        models = [answers for answers, outcome in found if reader in outcome.readers]
+        models = [answers for answers, outcome in outcomes if reader in outcome.readers]
         given = reader.name.startswith(f"{DISABLE}=")
         yield Keeper(reader.name, reader.why, (f"start without {reader.name}",) * given, unless_usual(models))
     # Without the overlap schedule the backends do not matter.
     deciding = [
         (answers, outcome)
-        for answers, outcome in found
+        for answers, outcome in outcomes
         if outcome.kept and (outcome.decided or outcome.overlap)
     ]
     yield from _of_backends(server, deciding, trials)
@@ -79,7 +79,7 @@ def _without_overlap(server: ExaminedServer) -> Keeper:
         return Keeper("--disable-overlap-schedule", why, ("leave out --disable-overlap-schedule",))
     single = server.freed_by_one_branch(lambda outcome: not outcome.overlap)
     if single:
-        lacking = [answers for answers, outcome in server.found if not outcome.overlap]
+        lacking = [answers for answers, outcome in server.outcomes if not outcome.overlap]
         return Keeper("speculative decoding v1", why, single, unless_usual(lacking))
     if launch.environment.get(_V2, "1").lower() in ("0", "false"):
         return Keeper("speculative decoding v1", why, (f"start without {_V2}",))
@@ -106,7 +106,7 @@ def _forced(name: str, server: ExaminedServer, trials: Trials | None) -> Keeper:
         return Keeper(option(name), on, (f"leave out {option(name)}",))
     feature = name.removeprefix("disable_").replace("_", " ")
     candidates = trials.deciding() if trials is not None else ()
-    models = [answers for answers, outcome in server.found if name in outcome.forced]
+    models = [answers for answers, outcome in server.outcomes if name in outcome.forced]
     remedies = _patches(trials, candidates, models, lambda outcome: name in outcome.forced)
     why = f"the decision keeps the mirror unless {option(name)} is given"
     return Keeper(feature, why, (option(name), *remedies))
@@ -123,16 +123,16 @@ def _patches(
         yield f"patch {' '.join(remedy.patches)}{limits(remedy.freed, remedy.kept)}"
 
 
-def _of_backends(server: ExaminedServer, found: Found, trials: Trials | None) -> Iterator[Keeper]:
+def _of_backends(server: ExaminedServer, outcomes: Outcomes, trials: Trials | None) -> Iterator[Keeper]:
     readers: dict[str, list[tuple[dict[str, bool], str]]] = {}
-    for answers, outcome in found:
+    for answers, outcome in outcomes:
         for one in outcome.roles:
             if one.reads:
                 readers.setdefault(one.cls or one.name, []).append((answers, one.role))
     for cls, played in readers.items():
         models = [answers for answers, _ in played]
-        known = server.program.classes_named(cls)
-        files = {each.module.file for one in known for each in server.program.mro(one)}
+        classes = server.program.classes_named(cls)
+        files = {ancestor.module.file for one in classes for ancestor in server.program.mro(one)}
         keeps = functools.partial(_is_read, cls)
         candidates = trials.opting_out(files) if trials is not None else ()
         options = server.freed_by_one_branch(keeps) if server.advises else ()

@@ -15,18 +15,18 @@ _GPU = " GPU"
 
 def named(models: Sequence[Mapping[str, bool]]) -> str:
     """Return a clause that names the models: the smallest sets of facts among them."""
-    true_facts = [frozenset(fact for fact, answer in each.items() if answer) for each in models]
-    least = [each for each in true_facts if not any(other < each for other in true_facts)]
+    true_facts = [frozenset(fact for fact, answer in model.items() if answer) for model in models]
+    least = [facts for facts in true_facts if not any(other < facts for other in true_facts)]
     kinds: dict[str, dict[tuple[str, ...], set[str]]] = {}
-    for each in dict.fromkeys(least):
-        gpu = next((fact for fact in each if fact.endswith(_GPU)), "")
-        architecture = tuple(sorted(each & ARCHITECTURES))
+    for facts in dict.fromkeys(least):
+        gpu = next((fact for fact in facts if fact.endswith(_GPU)), "")
+        architecture = tuple(sorted(facts & ARCHITECTURES))
         features = kinds.setdefault(gpu, {}).setdefault(architecture, set())
-        features.add(_together(sorted(each - ARCHITECTURES - {gpu})))
-    return " and ".join(_of_models(found, gpu) for gpu, found in sorted(kinds.items()))
+        features.add(_together(sorted(facts - ARCHITECTURES - {gpu})))
+    return " and ".join(_of_models(models, gpu) for gpu, models in sorted(kinds.items()))
 
 
-def _of_models(found: Mapping[tuple[str, ...], Collection[str]], gpu: str) -> str:
+def _of_models(groups: Mapping[tuple[str, ...], Collection[str]], gpu: str) -> str:
     kinds = [
         " ".join(
             filter(
@@ -34,7 +34,7 @@ def _of_models(found: Mapping[tuple[str, ...], Collection[str]], gpu: str) -> st
                 (f"of {listed(key)}" if key else "", f"with {_either(features)}" if any(features) else ""),
             )
         )
-        for key, features in sorted(found.items())
+        for key, features in sorted(groups.items())
     ]
     models = f"for models or drafts {', or '.join(kinds)}" if any(kinds) else ""
     return " ".join(filter(None, (models, f"on {gpu}" if gpu else "")))

@@ -1,4 +1,4 @@
-"""Read a server's launch command, ``--config`` file or ``ServerArgs`` JSON, and let the tree settle its settings."""
+"""Read a server's launch command, ``--config`` file or ``ServerArgs`` JSON, and let the tree resolve its settings."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ class Arguments:
         )
         configured = dict(request.configured).get("model-path", [""])[0]
         path = _model_path(options) or configured or str(request.settings.get("model_path", ""))
-        return self._settled(request, tuple(notes), {}, by_name(path))
+        return self._resolved(request, tuple(notes), {}, by_name(path))
 
-    def _settled(
+    def _resolved(
         self,
         request: Request,
         notes: tuple[str, ...],
@@ -103,7 +103,7 @@ class Arguments:
                 note = (
                     f"With a configuration of {model.name}, by the model's name, this tree raises {raised}."
                 )
-                return self._settled(request, (*notes, note), files, None)
+                return self._resolved(request, (*notes, note), files, None)
             # What the code about configurations refuses, or for some models, it may refuse for one that is assumed.
             places = [one.where for one in refused]
             usual = max(refused, key=lambda one: places.count(one.where))
@@ -139,14 +139,14 @@ class Arguments:
         families = [f"a {GPUS[gpu].family} GPU" for gpu in self._gpus]
         for gpu, family in zip(self._gpus, families, strict=True):
             for kind in kinds:
-                each = msgspec.structs.replace(
+                variant = msgspec.structs.replace(
                     request,
                     model=self._models.get("model", kind.config),
                     draft=self._models.get("draft", kind.config),
                     model_named="model" in self._models,
                     draft_named="draft" in self._models,
                 )
-                answer = self._execution.ask(gpu, each, files)
+                answer = self._execution.ask(gpu, variant, files)
                 true = {*answer.facts, *(() if answer.found else kind.facts)}
                 on = {one: one == family != families[0] for one in families}
                 yield {**{fact: fact in true for fact in FACTS}, **on}, answer
@@ -162,7 +162,7 @@ class Arguments:
             other = msgspec.structs.replace(request, overrides={**request.overrides, **settings})
             added = {name: text.decode(errors="replace") for name, text in texts.items() if text is not None}
             try:
-                return self._settled(other, (), {**files, **added}, model)
+                return self._resolved(other, (), {**files, **added}, model)
             except UsageError:
                 return Launch({}, request.environment, (), changed)
 
@@ -183,13 +183,13 @@ class Arguments:
         }
         words = [word for name, values in request.configured for word in (f"--{name}", *values)]
         given = {**request.settings, **dict(_pairs([*words, *request.options])), **request.overrides}
-        known: dict[str, Value] = {name: value for name, value in given.items() if name in defaults}
+        given_settings: dict[str, Value] = {name: value for name, value in given.items() if name in defaults}
         settings: dict[str, Value] = {
             name: value if isinstance(value, (str, bool, int, float)) else None
             for name, value in defaults.items()
-        } | known
+        } | given_settings
         cases = tuple(
-            Case(facts, _telling(facts), settings, frozenset(known))
+            Case(facts, _telling(facts), settings, frozenset(given_settings))
             for kind in KINDS
             for facts in [{fact: fact in kind.facts for fact in FACTS}]
         )
@@ -204,7 +204,7 @@ def _model_path(options: Sequence[Word]) -> str:
     for place, word in enumerate(options):
         name, equals, value = word.text.partition("=")
         if name in ("--model-path", "--model"):
-            return value if equals else "".join(each.text for each in options[place + 1 : place + 2])
+            return value if equals else "".join(word.text for word in options[place + 1 : place + 2])
     return ""
 
 
@@ -242,9 +242,11 @@ def _decoded(option: str, content: bytes) -> dict[str, Any]:
         ) from None
 
 
-def _plain_values(found: Mapping[str, Any]) -> dict[str, Value]:
+def _plain_values(values: Mapping[str, Any]) -> dict[str, Value]:
     return {
-        name: value for name, value in found.items() if isinstance(value, (str, bool, int, float, type(None)))
+        name: value
+        for name, value in values.items()
+        if isinstance(value, (str, bool, int, float, type(None)))
     }
 
 

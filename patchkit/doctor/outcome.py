@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from patchkit.doctor.evaluation.values import RaisedError
+
+
+Answers: TypeAlias = dict[str, bool]
+"""What is assumed of a model: the truth of each fact about it."""
+Outcomes: TypeAlias = "list[tuple[Answers, ServerOutcome]]"
+"""A launch's outcomes, each with what is assumed of the model."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ BACKENDS = "ATTENTION_BACKENDS"
 
 def makers(program: Program) -> dict[str, Function]:
     """Return the function that makes each attention backend, by the backend's name."""
-    found: dict[str, Function] = {}
+    functions: dict[str, Function] = {}
     for file, text in program.sources.items():
         module = program.module(file) if b"@register_attention_backend(" in text else None
         for function in module.functions.values() if module is not None else ():
@@ -24,26 +24,28 @@ def makers(program: Program) -> dict[str, Function]:
                 if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == (
                     "register_attention_backend"
                 ):
-                    found |= {str(a.value): function for a in decorator.args if isinstance(a, ast.Constant)}
-    return found
+                    functions |= {
+                        str(a.value): function for a in decorator.args if isinstance(a, ast.Constant)
+                    }
+    return functions
 
 
 def classes_named(program: Program, name: str) -> list[Class]:
     """Return the classes of a name, also those outside the code that is indexed."""
-    found = program.classes_named(name)
-    if not found:
+    classes = program.classes_named(name)
+    if not classes:
         for file, text in program.sources.items():
             if f"class {name}".encode() in text:
                 module = program.module(file)
-                found = [*found, *([module.classes[name]] if module and name in module.classes else [])]
-    return list(found)
+                classes = [*classes, *([module.classes[name]] if module and name in module.classes else [])]
+    return list(classes)
 
 
 def guard(program: Program) -> tuple[Function, str] | None:
     """Return the function that makes a registered backend, and its parameter for the backend's name."""
     files = [file for file, text in program.sources.items() if f"not in {BACKENDS}".encode() in text]
     modules = [module for file in files if (module := program.module(file)) is not None]
-    for function in (each for module in modules for each in module.all_functions()):
+    for function in (function for module in modules for function in module.all_functions()):
         parameters = {arg.arg for arg in function.parameters}
         for node in walk(function.node):
             if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.NotIn):
@@ -62,9 +64,9 @@ def contexts(program: Program) -> list[str]:
 def environment_defaults(program: Program) -> dict[str, Any]:
     """Return the default of each environment variable."""
     module = program.module("srt/environ.py")
-    found: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     for cls in module.classes.values() if module is not None else ():
         for name, value in cls.fields.items():
             if isinstance(value, ast.Call) and value.args and isinstance(value.args[0], ast.Constant):
-                found[name] = value.args[0].value
-    return found
+                defaults[name] = value.args[0].value
+    return defaults

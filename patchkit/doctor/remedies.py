@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from patchkit.doctor.launch import Launch
-    from patchkit.doctor.outcome import ServerOutcome
+    from patchkit.doctor.outcome import Answers, Outcomes, ServerOutcome
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.index import Module
     from patchkit.tree.tree import CheckoutTree
 
-Answers = dict[str, bool]
-Found = list[tuple[Answers, "ServerOutcome"]]
 _OPTS_OUT = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False|def {mirror.FLAG}")
 _DECISION = re.compile(rf"\b[a-z]\w*_{mirror.FLAG}\b")
 
@@ -73,7 +71,7 @@ class Trials:
         self._lacking = [
             status.patch for status in statuses if status.state in (State.PENDING, State.PARTIAL)
         ]
-        self._found: dict[tuple[str, ...], Found] = {}
+        self._outcomes: dict[tuple[str, ...], Outcomes] = {}
 
     def _patched(self, names: tuple[str, ...]) -> tuple[PatchedProgram, dict[str, bytes | None], KnownValues]:
         """Return the tree's code with some patches, the files that they change, and what is known of it."""
@@ -131,12 +129,12 @@ class Trials:
         self, names: tuple[str, ...], models: Sequence[Answers], keeps: Callable[[ServerOutcome], bool]
     ) -> Remedy:
         """Return some patches with the models for which they free the mirror, and those for which they do not."""
-        if names not in self._found:
+        if names not in self._outcomes:
             program, changes, memory = self._memory.value(("patched", names), lambda: self._patched(names))
-            self._found[names] = outcomes(program, self._launch.on(changes), memory)
+            self._outcomes[names] = outcomes(program, self._launch.on(changes), memory)
         matching = [
             (answers, outcome)
-            for answers, outcome in self._found[names]
+            for answers, outcome in self._outcomes[names]
             if any(
                 all(answers.get(fact, answer) is answer for fact, answer in model.items()) for model in models
             )

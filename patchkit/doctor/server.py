@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from patchkit.doctor.launch import Case, Launch
+    from patchkit.doctor.outcome import Outcomes
     from patchkit.tree.index import Program
 
 DISABLE = "PATCHKIT_DISABLE"
@@ -40,34 +41,30 @@ _FALSE = (
 )
 
 
-def outcomes(
-    program: Program, launch: Launch, memory: KnownValues | None = None
-) -> list[tuple[dict[str, bool], ServerOutcome]]:
+def outcomes(program: Program, launch: Launch, memory: KnownValues | None = None) -> Outcomes:
     """Return a launch's outcome in each of its cases; only those that start, if any do.
 
     ``memory`` caches values that depend on the program alone.
     """
     shared = KnownValues() if memory is None else memory
     servers: list[tuple[_Server, ServerOutcome]] = []
-    found: list[tuple[dict[str, bool], ServerOutcome]] = []
+    case_outcomes: Outcomes = []
     for case in launch.cases:
         # What no code has asked makes no difference.
-        outcome = next((known for server, known in servers if server.answers_for(case)), None)
+        outcome = next((outcome_of for server, outcome_of in servers if server.answers_for(case)), None)
         if outcome is None:
             server = _Server(program, case, launch.environment, shared)
             outcome = server.outcome()
             servers.append((server, outcome))
-        found.append((case.answers, replace(outcome, setting=case.value)))
-    starting = [(answers, outcome) for answers, outcome in found if outcome.refused is None]
-    return starting or found
+        case_outcomes.append((case.answers, replace(outcome, setting=case.value)))
+    starting = [(answers, outcome) for answers, outcome in case_outcomes if outcome.refused is None]
+    return starting or case_outcomes
 
 
-def without_speculation(
-    program: Program, launch: Launch, memory: KnownValues
-) -> list[tuple[dict[str, bool], ServerOutcome]]:
+def without_speculation(program: Program, launch: Launch, memory: KnownValues) -> Outcomes:
     """Return the outcomes of a launch without speculation, in which no backend is made."""
     return [
-        (case.answers, _Server(program, case, launch.environment, memory).settled()) for case in launch.cases
+        (case.answers, _Server(program, case, launch.environment, memory).resolved()) for case in launch.cases
     ]
 
 
@@ -114,18 +111,18 @@ class _Server:
     def outcome(self) -> ServerOutcome:
         """Return the server's outcome. Raise TreeError if a part of it cannot be evaluated."""
         try:
-            found = self._outcome()
+            outcome = self._outcome()
         except UndecidedError as error:
             raise TreeError(
                 f"doctor cannot evaluate this tree's decision about the mirror: {error}", where=error.where
             ) from error
-        found.setting = self._case.value
-        if not found.overlap and found.setting(ALGORITHM):
-            found.worker = self._components.worker()
-        return found
+        outcome.setting = self._case.value
+        if not outcome.overlap and outcome.setting(ALGORITHM):
+            outcome.worker = self._components.worker()
+        return outcome
 
-    def settled(self) -> ServerOutcome:
-        """Return the backends of a server without speculation, and the settings that it settles on."""
+    def resolved(self) -> ServerOutcome:
+        """Return the backends of a server without speculation, and the settings that it resolves to."""
         sides = zip(("prefill", "decode"), self._components.sides(), strict=True)
         roles = tuple(Role(role, name, "", reads=True) for role, name in sides)
         return ServerOutcome(kept=True, roles=roles, setting=self._case.value)
@@ -138,8 +135,8 @@ class _Server:
             forced = tuple(decided.forced())
             roles = tuple(self._components.roles(decided.reads))
             readers = tuple(self._readers(decided.backends))
-            others = [each for each in decided.backends if not isinstance(each, Instance)]
-            unnamed = any(each is not None for each in others) and decided.reads(others[0])
+            others = [backend for backend in decided.backends if not isinstance(backend, Instance)]
+            unnamed = any(backend is not None for backend in others) and decided.reads(others[0])
         except RaisedError as error:
             return ServerOutcome(kept=True, overlap=overlap, refused=error)
         except NoDecisionError:
@@ -148,9 +145,13 @@ class _Server:
         return ServerOutcome(kept, overlap, True, forced, roles, readers, unnamed, answer=decided.answer)
 
     def _readers(self, backends: Iterable[Any]) -> Iterator[Reader]:
-        for each in backends:
-            if isinstance(each, Instance) and each.cls is not None and each.cls.name == Reader.__name__:
-                texts = [self._evaluator.attribute(each, name) for name in ("name", "why")]
+        for instance in backends:
+            if (
+                isinstance(instance, Instance)
+                and instance.cls is not None
+                and instance.cls.name == Reader.__name__
+            ):
+                texts = [self._evaluator.attribute(instance, name) for name in ("name", "why")]
                 yield Reader(*map(str, texts))
 
     def _outcome_without_decision(self, overlap: bool) -> ServerOutcome:
@@ -169,7 +170,7 @@ class _Server:
     # Names that are not evaluated from the tree.
 
     def _natives(self, environment: EnvironmentVariables) -> dict[str, Any]:
-        off = {each.strip() for each in self._variables.get(DISABLE, "").split(",")}
+        off = {name.strip() for name in self._variables.get(DISABLE, "").split(",")}
         return (
             dict.fromkeys(registry.contexts(self._program), self._context)
             | dict.fromkeys(_FALSE, lambda *_: False)

@@ -60,7 +60,7 @@ def commands(text: str, environment: Mapping[str, str]) -> Iterator[Command]:
     """Yield the commands of a text in their order, also those of a text with errors."""
     text = text.replace("\r\n", "\n")
     text = _CONTINUATION.sub("\\\\\n", text)
-    text = _PLACEHOLDER.sub(lambda found: found[0].translate(_MARKED), text)
+    text = _PLACEHOLDER.sub(lambda match: match[0].translate(_MARKED), text)
     yield from _ShellReader(environment).read(_parser().parse(text.encode()).root_node)
 
 
@@ -89,18 +89,18 @@ class _ShellReader:
             yield from self._redirected(node)
         elif node.type in ("variable_assignment", "variable_assignments"):
             assigned = [node] if node.type == "variable_assignment" else node.children
-            words = [self._pieces(each, in_quotes=False) for each in assigned if _is_option(each)]
+            words = [self._pieces(node, in_quotes=False) for node in assigned if _is_option(node)]
             if words:
                 yield self._made(tuple(words), node, {})
-            for each in assigned:
-                self._assign(each)
-                yield from self._children(each)
+            for assigned_node in assigned:
+                self._assign(assigned_node)
+                yield from self._children(assigned_node)
         elif node.type == "declaration_command":
             self._declare(node)
         elif node.type == "heredoc_body":
             yield self._made((Word(_text(node)),), node, {})
         elif node.type == "for_statement":
-            self._variables |= {_text(each): [] for each in node.children if each.type == "variable_name"}
+            self._variables |= {_text(node): [] for node in node.children if node.type == "variable_name"}
             yield from self._children(node)
         elif node.type == "list" and node.children[0].type == "test_command":
             yield from self._branch(node)
@@ -116,9 +116,9 @@ class _ShellReader:
         yield from self._children(node)
         after, self._variables = self._variables, before
         for name, words in after.items():
-            known = before.get(name, [])
-            if words != known:
-                kept = known if words[: len(known)] == known else []
+            earlier = before.get(name, [])
+            if words != earlier:
+                kept = earlier if words[: len(earlier)] == earlier else []
                 self._variables[name] = [*kept, Word(f"${name}", known=False)]
 
     def _redirected(self, node: Node) -> Iterator[Command]:
@@ -126,7 +126,7 @@ class _ShellReader:
         for redirect in node.children_by_field_name("redirect"):
             # What follows the file are further arguments of the command.
             files = redirect.children_by_field_name("destination")
-            late += [word for each in files[1:] for word in self._words(each)]
+            late += [word for file_node in files[1:] for word in self._words(file_node)]
         for child in node.children:
             yield from self._command(child, late) if child.type == "command" else self.read(child)
 
@@ -154,8 +154,8 @@ class _ShellReader:
         exported = {name: self._variables.get(name, []) for name in sorted(self._exported)}
         exported |= own
         plain = {name: _plain(values[0]) for name, values in exported.items() if len(values) == 1}
-        known = {name: value.text for name, value in plain.items() if value.known}
-        return Command(tuple(map(_plain, words)), known, node.start_point[0] + 1)
+        texts = {name: value.text for name, value in plain.items() if value.known}
+        return Command(tuple(map(_plain, words)), texts, node.start_point[0] + 1)
 
     def _declare(self, node: Node) -> None:
         exports = node.children[0].type == "export"
@@ -175,16 +175,16 @@ class _ShellReader:
         """Return the name that an assignment sets, and the words of its value."""
         target, *rest = node.children
         name = re.split(r"\[", _text(target))[0]
-        values = [each for each in rest if each.type not in ("=", "+=")]
+        values = [node for node in rest if node.type not in ("=", "+=")]
         is_array = bool(values) and values[0].type == "array"
         if target.type == "subscript":
             words = [Word(f"${name}", known=False)]
         elif is_array:
             words = [
                 word
-                for each in values[0].children
-                if each.is_named and each.type != "comment"
-                for word in self._words(each)
+                for node in values[0].children
+                if node.is_named and node.type != "comment"
+                for word in self._words(node)
             ]
         else:
             words = [self._joined(values[0])] if values else [Word("")]
@@ -202,9 +202,9 @@ class _ShellReader:
         """Return the words that a node of a command becomes."""
         if node.type in _EXPANSIONS:
             # Without quotes a value is split.
-            found = self._expanded(node)
+            words = self._expanded(node)
             return [
-                split for word in found for split in (map(Word, word.text.split()) if word.known else [word])
+                split for word in words for split in (map(Word, word.text.split()) if word.known else [word])
             ]
         if node.type == "string":
             inner = [child for child in node.children if child.type != '"']
@@ -227,7 +227,7 @@ class _ShellReader:
 
     def _pieces(self, node: Node, *, in_quotes: bool) -> Word:
         """Return a node's text with its expansions; spaces between its children are only in its own text."""
-        text, known, place = "", True, node.start_byte
+        text, is_known, place = "", True, node.start_byte
         whole = node.text or b""
         for child in node.children:
             if child.type not in _EXPANSIONS | _QUOTED | {"concatenation"}:
@@ -235,12 +235,12 @@ class _ShellReader:
             text += _unescaped(
                 _between(whole, place - node.start_byte, child.start_byte - node.start_byte), in_quotes
             )
-            found = self._joined(child)
-            text, known, place = text + found.text, known and found.known, child.end_byte
+            word = self._joined(child)
+            text, is_known, place = text + word.text, is_known and word.known, child.end_byte
         text += _unescaped(_between(whole, place - node.start_byte, len(whole)), in_quotes)
         if in_quotes:
             text = re.sub(r'^\$?"|"$', "", text)
-        return Word(text, known)
+        return Word(text, is_known)
 
     def _expanded(self, node: Node) -> list[Word]:
         """Return what an expansion becomes, not known if the text does not tell it."""
@@ -248,10 +248,10 @@ class _ShellReader:
         unknown = [Word(written, known=False)]
         if node.type == "simple_expansion":
             return self._variables.get(written[1:]) or unknown
-        found = _EXPANSION.fullmatch(written) if node.type == "expansion" else None
-        if found is None:
+        match = _EXPANSION.fullmatch(written) if node.type == "expansion" else None
+        if match is None:
             return unknown
-        name, index, default, operator = found.groups()
+        name, index, default, operator = match.groups()
         words = self._variables.get(name)
         if words is None and default is not None:
             behind = [

@@ -75,7 +75,7 @@ class Difference:
     @property
     def without_outside(self) -> tuple[str, ...]:
         """Why changes are left out if modes, links and the files outside the package are."""
-        modes = (note for each in self.files if (note := left_mode(each)))
+        modes = (note for file in self.files if (note := left_mode(file)))
         return tuple(dict.fromkeys((*self.left_out, *modes, *map(outside, self.outside))))
 
 
@@ -146,8 +146,8 @@ def _parted(
 ) -> tuple[tuple[GivenFile, ...], tuple[str, ...], tuple[GivenFile, ...]]:
     """Return the files of the package, what is left out, and links and the files outside the package."""
     parts: tuple[list[GivenFile], list[GivenFile]] = ([], [])
-    for each in files:
-        parts[is_outside(each.file) or LINK in each.modes].append(each)
+    for file in files:
+        parts[is_outside(file.file) or LINK in file.modes].append(file)
     return tuple(parts[0]), tuple(dict.fromkeys(left_out)), tuple(parts[1])
 
 
@@ -155,10 +155,10 @@ def facts_of_commit(root: Path, identifier: str, commit: str) -> Facts:
     """Return the facts in a commit's message; for a range, in that of its last commit."""
     fields = "%H%x00%an <%ae>%x00%ad%x00%s%x00%b%x00%B"
     shown = git(root, "log", "--max-count=1", "--date=raw", f"--format={fields}", last_of(commit), "--")
-    found = shown.stdout.decode(errors="replace").split("\0")
-    if shown.returncode != 0 or len(found) != 6:
+    log_fields = shown.stdout.decode(errors="replace").split("\0")
+    if shown.returncode != 0 or len(log_fields) != 6:
         raise TreeError(f"git cannot read {commit} in {root}", advice="run git fsck there")
-    sha, author, date, subject, body, message = found
+    sha, author, date, subject, body, message = log_fields
     return replace(
         _facts(identifier, subject, body, sha), author=author, date=f"@{date}", message=message.rstrip()
     )
@@ -248,8 +248,8 @@ def mails(text: str) -> list[str]:
     """Return each mail with a diff in a text, as git format-patch --stdout writes them; other texts as one."""
     places = [*(match.start() for match in _MAIL_START.finditer(text)), len(text)]
     parts = [text[start:end] for start, end in pairwise(places)]
-    found = [part for part in map(_plain_mail, parts) if _HAS_DIFF.search(part)]
-    return found or [text]
+    messages = [part for part in map(_plain_mail, parts) if _HAS_DIFF.search(part)]
+    return messages or [text]
 
 
 def _plain_mail(text: str) -> str:
@@ -268,8 +268,8 @@ def _is_encoded(part: email.message.Message) -> bool:
 
 def _body(part: email.message.Message) -> str:
     # Decoding takes what was not encoded for bytes of Latin-1.
-    found = part.get_payload(decode=True) if _is_encoded(part) else part.get_payload()
-    return found.decode(errors="replace") if isinstance(found, bytes) else str(found)
+    payload = part.get_payload(decode=True) if _is_encoded(part) else part.get_payload()
+    return payload.decode(errors="replace") if isinstance(payload, bytes) else str(payload)
 
 
 def of_diffs(
@@ -326,15 +326,20 @@ class _Applied:
     def apply(self, text: str, options: DiffOptions) -> list[str]:
         """Apply a diff, and return what is left out."""
         left_out: list[str] = []
-        found = list(sections(text, options))
-        named = {name: each for each in found for name in (each.old, each.new) if name is not None}
+        sections_of = list(sections(text, options))
+        named = {
+            name: section
+            for section in sections_of
+            for name in (section.old, section.new)
+            if name is not None
+        }
         layout = layout_of(list(named), lambda name, file: self._is_of(named[name], name, file), self._places)
-        self._note(layout, found)
-        for section in found:
+        self._note(layout, sections_of)
+        for section in sections_of:
             name = section.new or section.old
             if name is None or is_of_record(name):
                 continue
-            files = [None if each is None else layout.file(each) for each in (section.old, section.new)]
+            files = [None if name is None else layout.file(name) for name in (section.old, section.new)]
             if all(file is None for file in files):
                 left_out.append(f"{printed(name)}: {_OUTSIDE}")
                 continue
@@ -351,19 +356,19 @@ class _Applied:
         """Return whether a section is for this file of the package, and not for one outside it."""
         if section.old is None:
             return file.startswith(f"{SERVING}/")
-        known = self._read(file)
-        if known is None or self._read(f"{'../' * 2}{name}") is not None:
+        known_content = self._read(file)
+        if known_content is None or self._read(f"{'../' * 2}{name}") is not None:
             return False
-        lines = {line.rstrip("\r\n") for line in known.decode(errors="replace").split("\n")}
+        lines = {line.rstrip("\r\n") for line in known_content.decode(errors="replace").split("\n")}
         old = (line.rstrip("\r\n") for hunk in section.hunks for line in hunk.old)
         return self._blob is not None or all(line in lines for line in old)
 
-    def _note(self, layout: Layout, found: Sequence[FileSection]) -> None:
+    def _note(self, layout: Layout, sections_of: Sequence[FileSection]) -> None:
         """Note how the names of the diff lead to the package."""
         self.layout = layout
-        for each in found:
-            both = (each.old or each.new, each.new or each.old)
-            signs = zip(each.signs, both, strict=True)
+        for section in sections_of:
+            both = (section.old or section.new, section.new or section.old)
+            signs = zip(section.signs, both, strict=True)
             self.prefixes = tuple(f"{sign}{layout.leading(name)}" for sign, name in signs)  # type: ignore[assignment]
             if not is_outside(layout.file(both[0] or "") or "../"):
                 break
@@ -379,29 +384,33 @@ class _Applied:
         """Return the content of a file that a diff changes."""
         if mode == LINK and section.hunks:  # They have all of it.
             return "".join(line for hunk in section.hunks for line in hunk.old).encode()
-        known = self._read(file) if mode != LINK else entry(self._so_far, file)[1]
+        known_content = self._read(file) if mode != LINK else entry(self._so_far, file)[1]
         is_same = not (section.base or section.hunks)
         if (
             self._blob is None
             or is_same
-            or (known is not None and section.base and object_id(known).startswith(section.base))
+            or (
+                known_content is not None
+                and section.base
+                and object_id(known_content).startswith(section.base)
+            )
         ):
-            return known
-        found = self._blob(section.base) if section.base else None
-        if found is None and not is_outside(file):
+            return known_content
+        blob = self._blob(section.base) if section.base else None
+        if blob is None and not is_outside(file):
             raise UsageError(
                 f"{options.diff}: {file}: neither the diff nor the repository tells what it was before",
                 advice=f"name the diff's tree with {options.tree}",
             )
-        return found
+        return blob
 
     def _apply_section(
         self, section: FileSection, files: Sequence[str | None], options: DiffOptions
     ) -> Iterator[str]:
         """Apply a section for one file, and yield why it is left out."""
         old, new = files
-        known = entry(self._so_far, old or "")[0] if old is not None and not section.mode else section.mode
-        modes = section.modes or [known if known in {*FILES, LINK} else PLAIN]
+        kind = entry(self._so_far, old or "")[0] if old is not None and not section.mode else section.mode
+        modes = section.modes or [kind if kind in {*FILES, LINK} else PLAIN]
         for file in filter(None, files):
             self.modes[file] = self.modes.get(file, (modes[0], ""))[0], modes[-1]
         before = self._before(old, section, modes[0], options) if old is not None else None

@@ -32,16 +32,16 @@ def extensions(resolutions: Iterable[Resolution], patches: PatchSet) -> Extensio
     """Return extensions equivalent to the resolutions of the loaded patches."""
     variants: dict[str, dict[str, list[TargetVariant]]] = {}
     left_out: list[str] = []
-    for each in resolutions:
-        patch = patches.get(each.patch) if each.patch in patches.ids else None
-        name = each.edit.partition(".")[0]
+    for resolution in resolutions:
+        patch = patches.get(resolution.patch) if resolution.patch in patches.ids else None
+        name = resolution.edit.partition(".")[0]
         try:
-            variant = _variant(patch, each)
+            variant = _variant(patch, resolution)
         except ValueError as error:
-            left_out.append(f"{each.patch} {each.edit}: {error}")
+            left_out.append(f"{resolution.patch} {resolution.edit}: {error}")
             continue
-        known = variants.setdefault(each.patch, {}).setdefault(name, [])
-        known += [variant] if variant not in known else []
+        target = variants.setdefault(resolution.patch, {}).setdefault(name, [])
+        target += [variant] if variant not in target else []
     return Extensions({name: _text(name, edits) for name, edits in variants.items()}, tuple(left_out))
 
 
@@ -52,31 +52,31 @@ def _variant(patch: Patch | None, resolution: Resolution) -> TargetVariant:
         raise ValueError("no loaded patch has that edit")
     if patch.diffs:
         raise ValueError("the patch is a diff: add one for this tree, which patchkit new writes")
-    found = textwrap.dedent(resolution.found).strip("\n")
-    if not found:
+    text = textwrap.dedent(resolution.found).strip("\n")
+    if not text:
         raise ValueError("the code that was found is not known")
     start = f"# {comment_start(patch)}"
     lines = (line for line in resolution.text.split("\n") if not line.strip().startswith(start))
     code = textwrap.dedent("\n".join(lines)).strip("\n")
-    if "$" in found or "$" in code:
+    if "$" in text or "$" in code:
         raise ValueError("the code contains $, which a pattern cannot match")
-    variant = TargetVariant(find=found, code=_added(kind, found, code))
+    variant = TargetVariant(find=text, code=_added(kind, text, code))
     if not variant.code.strip():
         raise ValueError("the resolution adds no code")
     extended_kind(kind, Addition(variants=(variant,))).codemod()
     return variant
 
 
-def _added(kind: Kind, found: str, code: str) -> str:
+def _added(kind: Kind, text: str, code: str) -> str:
     """Return the code that the edit itself writes, without the statements beside which it is inserted."""
     if isinstance(kind, InsertAfter):
-        if not code.startswith(f"{found}\n"):
+        if not code.startswith(f"{text}\n"):
             raise ValueError("the edit inserts code after the found code, which the resolution changes")
-        return code.removeprefix(found).strip("\n")
+        return code.removeprefix(text).strip("\n")
     if isinstance(kind, InsertBefore):
-        if not code.endswith(f"\n{found}"):
+        if not code.endswith(f"\n{text}"):
             raise ValueError("the edit inserts code before the found code, which the resolution changes")
-        return code.removesuffix(found).strip("\n")
+        return code.removesuffix(text).strip("\n")
     return code
 
 

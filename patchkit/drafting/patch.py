@@ -43,9 +43,9 @@ def draft_patch(
     kept: list[FileChange] = []
     all_left_out = [*left_out]
     others: list[str] = []
-    for at, change in enumerate(changes):
+    for index, change in enumerate(changes):
         if watch is not None:
-            watch(f"files: drafting {change.file}", at, len(changes))
+            watch(f"files: drafting {change.file}", index, len(changes))
         reason = _refusal(change)
         if reason:
             all_left_out.append(f"{printed(change.file)}: {reason}; left out.")
@@ -55,7 +55,9 @@ def draft_patch(
     if not kept:
         return Draft({}, (), tuple(all_left_out))
     files = {
-        f"{diffs.BASE}/{object_id(each.before)}": each.before for each in kept if each.before is not None
+        f"{diffs.BASE}/{object_id(change.before)}": change.before
+        for change in kept
+        if change.before is not None
     }
     head = "".join(f"{diffs.OTHER}{other}\n" for other in sorted(set(others)))
     files[CHANGE] = head.encode() + b"".join(map(_section, kept))

@@ -38,7 +38,7 @@ def toml_value(value: str | Sequence[str] | int) -> str:
     if isinstance(value, int):
         return str(value).lower()
     if not isinstance(value, str):
-        return f"[{', '.join(_toml_string(each, end='') for each in value)}]"
+        return f"[{', '.join(_toml_string(value, end='') for value in value)}]"
     return _toml_string(value, end="" if value.endswith("\n") else "\n")
 
 

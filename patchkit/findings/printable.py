@@ -20,8 +20,8 @@ def printable(text: str) -> str:
     return _CONTROL.sub(_spelled, text)
 
 
-def _spelled(found: re.Match[str]) -> str:
-    return " " if found[0] == "\t" else found[0].encode("unicode_escape").decode()
+def _spelled(match: re.Match[str]) -> str:
+    return " " if match[0] == "\t" else match[0].encode("unicode_escape").decode()
 
 
 def escaped(text: str) -> str:
@@ -43,8 +43,10 @@ def excerpt(difference: str, indent: str = "  ") -> list[str]:
 def plain(text: str) -> str:
     """Return ``text`` with unprintable characters escaped, such as ``\\x1b``; line feeds and tabs stay."""
     return "".join(
-        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode()
-        for each in text
+        character
+        if character.isprintable() or character in "\n\t"
+        else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 

@@ -33,11 +33,11 @@ class Report(msgspec.Struct, frozen=True):
         """Return the report with the findings of ``baseline`` moved to ``known``."""
         allowed = Counter(finding.fingerprint for finding in baseline)
         new: list[Finding] = []
-        known: list[Finding] = []
+        baselined: list[Finding] = []
         for finding in self.findings:
             if allowed[finding.fingerprint] > 0:
                 allowed[finding.fingerprint] -= 1
-                known.append(finding)
+                baselined.append(finding)
             else:
                 new.append(finding)
-        return replace(self, findings=tuple(new), known=tuple(known))
+        return replace(self, findings=tuple(new), known=tuple(baselined))

@@ -18,11 +18,11 @@ def completed(text: str, arguments: str, folders: str = "") -> str:
     with a space if it is not empty.
     """
 
-    def with_arguments(found: re.Match[str]) -> str:
-        given = re.match(rf"(?: --[a-z-]+)*{re.escape(arguments)}(?!\S)", found.string[found.end() :])
-        return found[0] if given else found[0] + arguments
+    def with_arguments(match: re.Match[str]) -> str:
+        given = re.match(rf"(?: --[a-z-]+)*{re.escape(arguments)}(?!\S)", match.string[match.end() :])
+        return match[0] if given else match[0] + arguments
 
     text = _COMMAND.sub(with_arguments, text)
     if arguments.endswith("."):  # A full stop after it would be of the path.
         text = re.sub(rf"(patchkit [a-z]+(?: --[a-z-]+)*{re.escape(arguments)})\.(?=\s|\Z)", r"\1", text)
-    return _LIST.sub(lambda found: found[0] + folders, text)
+    return _LIST.sub(lambda match: match[0] + folders, text)

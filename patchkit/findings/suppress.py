@@ -41,7 +41,7 @@ def split(
 
 
 def _comment_at(lines: Sequence[str], line: int) -> re.Match[str] | None:
-    found = _COMMENT.search(lines[line - 1]) if line <= len(lines) else None
-    if found is None and line >= 2 and lines[line - 2].lstrip().startswith("#"):
-        found = _COMMENT.search(lines[line - 2])
-    return found
+    comment = _COMMENT.search(lines[line - 1]) if line <= len(lines) else None
+    if comment is None and line >= 2 and lines[line - 2].lstrip().startswith("#"):
+        comment = _COMMENT.search(lines[line - 2])
+    return comment

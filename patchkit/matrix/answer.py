@@ -120,8 +120,8 @@ def by_group(matrix: Matrix, groups: Mapping[str, str]) -> dict[str, tuple[str, 
 
 def labels_of(row: PatchRow, patches: Collection[str]) -> tuple[str, ...]:
     """Return the labels that these patches have on a ref, each once, in the order of the legend."""
-    found = {cell.label for cell in row.patches if cell.patch in patches}
-    return tuple(label for label in LOOKS if label in found)
+    labels = {cell.label for cell in row.patches if cell.patch in patches}
+    return tuple(label for label in LOOKS if label in labels)
 
 
 def cell_of(status: PatchStatus) -> Cell:

@@ -48,15 +48,15 @@ class Definitions:
         if (folder_id, name) in self._homes:
             return self._homes[folder_id, name]
         listing = self._listing(tree, folder_id, folder)
-        found = [child for child, names in listing.files if name in names]
+        names = [child for child, names in listing.files if name in names]
         linked = listing.linked
         for child, child_id in listing.folders:
             below = self._below(tree, child_id, f"{folder}/{child}", name)
             linked = linked or (child_id, name) not in self._homes
-            found += (f"{child}/{file}" for file in below)
+            names += (f"{child}/{file}" for file in below)
         if not linked:  # A folder's id does not cover the targets of its links.
-            self._homes[folder_id, name] = tuple(found)
-        return tuple(found)
+            self._homes[folder_id, name] = tuple(names)
+        return tuple(names)
 
     def _listing(self, tree: GitTree, folder_id: str, folder: str) -> _Listing:
         if folder_id in self._listings:
@@ -79,9 +79,7 @@ class Definitions:
         if blob not in self._names:
             names = self._recall(blob)
             if names is None:
-                names = " ".join(
-                    sorted({found.decode() for found in _DEFINED.findall(tree.read(path) or b"")})
-                )
+                names = " ".join(sorted({name.decode() for name in _DEFINED.findall(tree.read(path) or b"")}))
                 self._keep(blob, names)
             self._names[blob] = frozenset(names.split())
         return self._names[blob]

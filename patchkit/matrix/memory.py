@@ -57,12 +57,12 @@ class Memory:
         """Return the results of a task by name, without damaged ones; ``shared`` results do not depend on patches."""
         decoder = msgspec.json.Decoder(kind)
         query = "select name, answer from answers where task = ? and patches = ?"
-        found = {}
+        recalled = {}
         for name, answer in self._rows(query, task, "" if shared else self._digest):
             with suppress(ValueError, TypeError, RecursionError):
                 if isinstance(name, str):
-                    found[name] = decoder.decode(answer)
-        return found
+                    recalled[name] = decoder.decode(answer)
+        return recalled
 
     def keep(self, task: str, results: Mapping[str, Any], *, shared: bool = False) -> None:
         """Store results of a task."""

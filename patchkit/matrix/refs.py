@@ -33,7 +33,7 @@ def refs(repository: Path, patterns: Sequence[str]) -> tuple[Ref, ...]:
     Raise TreeError if ``repository`` is not a repository, UsageError for a pattern that matches nothing.
     """
     require_repository(repository, "name a clone or a bare repository")
-    found: dict[str, Ref] = {}
+    by_name: dict[str, Ref] = {}
     for pattern in patterns:
         named = {ref.name: ref for ref in _named(repository, pattern)}
         if not named:
@@ -42,8 +42,8 @@ def refs(repository: Path, patterns: Sequence[str]) -> tuple[Ref, ...]:
                 f"{repository}: --refs {pattern} matches nothing",
                 advice=more or f"git -C {shlex.quote(str(repository))} for-each-ref lists its refs",
             )
-        found |= {name: ref for name, ref in named.items() if name not in found}
-    return tuple(found.values())
+        by_name |= {name: ref for name, ref in named.items() if name not in by_name}
+    return tuple(by_name.values())
 
 
 def left_out(repository: Path, patterns: Sequence[str]) -> tuple[str, ...]:
@@ -80,9 +80,9 @@ def _named(repository: Path, pattern: str) -> Iterator[Ref]:
         listed = git(repository, "for-each-ref", form, f"{home}{pattern}")
         if listed.returncode != 0:
             # git lists none of them if it cannot read the object of one, which is then an error of its own row.
-            known = list(_readable_or_not(repository, f"{home}{pattern}"))
-            yield from known
-            if known:
+            named_refs = list(_readable_or_not(repository, f"{home}{pattern}"))
+            yield from named_refs
+            if named_refs:
                 return
         lines = [line.split("\0") for line in os.fsdecode(listed.stdout).split("\n") if line]
         for name, kind, identifier, behind, commit in lines:

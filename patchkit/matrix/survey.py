@@ -75,15 +75,17 @@ class SurveyResult:
     def results(self, task: Task[Result]) -> dict[str, Result]:
         """Return a task's results, without failures."""
         return {
-            name: found for name, found in self.answers[task.name].items() if not isinstance(found, Failure)
+            name: answer_of
+            for name, answer_of in self.answers[task.name].items()
+            if not isinstance(answer_of, Failure)
         }
 
     def failures(self, task: Task[Result]) -> dict[str, str]:
         """Return the reasons of a task's failures."""
         return {
-            name: found.reason
-            for name, found in self.answers[task.name].items()
-            if isinstance(found, Failure)
+            name: answer_of.reason
+            for name, answer_of in self.answers[task.name].items()
+            if isinstance(answer_of, Failure)
         }
 
 
@@ -111,7 +113,7 @@ def survey(
 
 
 def recalled(patches: PatchSet) -> tuple[Definitions, Decisions[StateResult]]:
-    """Return the cached definitions and results, which settle a ref whose files are known from earlier runs."""
+    """Return the cached definitions and results, which answer for a ref whose files are known from earlier runs."""
     memory = Memory(patches.digest)
     try:
         return Definitions(memory.recall(_NAMES, str, shared=True).get), _decisions(memory, patches)
@@ -184,18 +186,18 @@ class _Survey:
         """Set the answer of each commit, and return how many were examined."""
         examined = 0
         total = len(self._trees)
-        unsettled = self._settle(self._trees)
-        while unsettled:
+        unanswered = self._recall_answers(self._trees)
+        while unanswered:
             # Commits with the same blobs for all files that patches name mostly have the same answers.
             alike: dict[tuple[str | None, ...], str] = {}
-            for commit in unsettled:
+            for commit in unanswered:
                 blobs = attempted(partial(self._blobs, commit))
                 if isinstance(blobs, Failure):
                     self._answers[commit] = StateResult(error=blobs.reason)
                 else:
                     alike.setdefault(blobs, commit)
             chosen = [(commit, commit) for commit in alike.values()]
-            done, share = total - len(unsettled), len(unsettled) / max(1, len(chosen))
+            done, share = total - len(unanswered), len(unanswered) / max(1, len(chosen))
             kept = self._memory.recall(_EDITS, tuple[RememberedResult, ...], shared=True)
             edits = tuple(chain.from_iterable(kept.values()))
             names, patches = self._known | self._fresh, self._patches
@@ -207,19 +209,19 @@ class _Survey:
                 else:
                     self._add_inspection(commit, outcome)
                 self._watch("trees: examining", round(done + share * examined), total)
-            unsettled = self._settle(unsettled)
+            unanswered = self._recall_answers(unanswered)
         self._watch("trees: examining", total, total)
         return examined
 
     def _add_inspection(self, commit: str, inspection: _Inspection) -> None:
-        found = inspection.examined
-        self._answers[commit] = found.answer
+        examined = inspection.examined
+        self._answers[commit] = examined.answer
         self._fresh |= inspection.names
         self._new_results.append(inspection.edits)
-        self._decisions.add(found.answers, found.answer)
-        self._memory.keep(_EXAMINE, {found.answer.state: found})
+        self._decisions.add(examined.answers, examined.answer)
+        self._memory.keep(_EXAMINE, {examined.answer.state: examined})
         # Each is kept under its patch's digest, also for the patch sets of other refs and later ones.
-        self._memory.keep(_EDITS, {found.answer.state: inspection.edits}, shared=True)
+        self._memory.keep(_EDITS, {examined.answer.state: inspection.edits}, shared=True)
 
     def _blobs(self, commit: str) -> tuple[str | None, ...]:
         return tuple(map(self._trees[commit].blob, self._named))
@@ -229,21 +231,21 @@ class _Survey:
         places = [place for patch in self._patches for place in (*patch.edits, *patch.facts)]
         return sorted({file for place in places for file in place.files})
 
-    def _settle(self, commits: Iterable[str]) -> list[str]:
-        """Set the answers that earlier examinations settle, and return the remaining commits."""
-        unsettled = []
+    def _recall_answers(self, commits: Iterable[str]) -> list[str]:
+        """Set the answers that earlier examinations have, and return the remaining commits."""
+        unanswered = []
         for commit in commits:
             if commit in self._answers:
                 continue
             find_answer = partial(answer, self._trees[commit], self._definitions)
-            found = attempted(partial(self._decisions.find, find_answer))
-            if isinstance(found, Failure):
-                self._answers[commit] = StateResult(error=found.reason)
-            elif found is None:
-                unsettled.append(commit)
+            result = attempted(partial(self._decisions.find, find_answer))
+            if isinstance(result, Failure):
+                self._answers[commit] = StateResult(error=result.reason)
+            elif result is None:
+                unanswered.append(commit)
             else:
-                self._answers[commit] = found
-        return unsettled
+                self._answers[commit] = result
+        return unanswered
 
     def _results_of(self, task: Task[Any]) -> dict[str, Any]:
         """Return a task's result, or its failure, for each package or state that it is run on."""
@@ -252,9 +254,9 @@ class _Survey:
             for commit, tree in self._trees.items()
             if task.concerns(self._answers[commit])
         }
-        known = self._memory.recall(task.name, task.kind)
-        results: dict[str, Any] = {name: known[name] for name in commits if name in known}
-        todo = [(name, commit) for name, commit in commits.items() if name not in known]
+        remembered = self._memory.recall(task.name, task.kind)
+        results: dict[str, Any] = {name: remembered[name] for name in commits if name in remembered}
+        todo = [(name, commit) for name, commit in commits.items() if name not in remembered]
         work = _Execution(self._git.path, tuple(self._patches), task)
         for done, (name, outcome) in enumerate(spread(work, todo, self._jobs), 1):
             self._watch(f"trees: {task.doing}", done, len(todo))
@@ -314,8 +316,8 @@ class _Examination(_Reading):
     ) -> _Inspection | Failure:
         examinations = self._examinations = self._examinations or Examinations(self.edits)
         for results in new_results:
-            for each in results:
-                examinations.load(each)
+            for result in results:
+                examinations.load(result)
         inspection = attempted(lambda: self._inspect(self.tree(commit), examinations))
         memory.forget_if_large()
         return inspection

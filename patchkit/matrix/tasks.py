@@ -83,7 +83,7 @@ def _verify(tree: GitTree, patches: Sequence[Patch]) -> Verified:
         copy = open_tree(package)
         chosen = tuple(patch for patch in patches if patch.default)
         planned = fitting_plan(
-            lambda without: make_plan(copy, [each for each in chosen if each.id not in without])
+            lambda without: make_plan(copy, [patch for patch in chosen if patch.id not in without])
         )
         Transaction(copy, allow_dirty=True).commit(planned)
         verdict = verify(Subject(copy, tuple(patches), Criteria(Confidence.LIKELY)))

@@ -52,7 +52,7 @@ def spread(
     running: dict[Future[Any], tuple[_Lane, str]] = {}
 
     def submit(lane: _Lane) -> None:
-        most = max(lanes, key=lambda each: len(each.tasks)).tasks
+        most = max(lanes, key=lambda lane: len(lane.tasks)).tasks
         if lane.tasks or most:
             name, commit = lane.tasks.popleft() if lane.tasks else most.pop()
             running[lane.pool.submit(_run_task, commit, new_results[lane.sent :])] = lane, name

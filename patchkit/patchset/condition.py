@@ -41,10 +41,10 @@ UNKNOWN = object()
 def parsed(text: str) -> ast.expr:
     """Return a condition's syntax tree. Raise ValueError if it is malformed."""
     try:
-        found = ast.parse(f"(\n{text}\n)", mode="eval").body  # May have several lines.
+        expression = ast.parse(f"(\n{text}\n)", mode="eval").body  # May have several lines.
     except (SyntaxError, ValueError, RecursionError):
         raise ValueError(f"{text!r} is not a Python expression") from None
-    for node in ast.walk(found):
+    for node in ast.walk(expression):
         is_negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub))
         is_plain = isinstance(node, ast.Constant) and isinstance(node.value, (str, int, float, type(None)))
         is_minus = isinstance(node, ast.USub)
@@ -53,7 +53,7 @@ def parsed(text: str) -> ast.expr:
                 f"{ast.unparse(node) if isinstance(node, ast.expr) else text!r}: a condition consists of the names of "
                 "options, constants, comparisons, `and`, `or` and `not`"
             )
-    return found
+    return expression
 
 
 def names(text: str) -> set[str]:
@@ -70,13 +70,13 @@ def _is_true(node: ast.expr, value_of: Callable[[str], object]) -> bool | None:
     """Return whether an expression is true, None if that depends on an unknown option."""
     if isinstance(node, ast.BoolOp):
         decides = isinstance(node.op, ast.Or)
-        several = [_is_true(each, value_of) for each in node.values]
+        several = [_is_true(value, value_of) for value in node.values]
         return decides if decides in several else None if None in several else not decides
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         operand = _is_true(node.operand, value_of)
         return None if operand is None else not operand
     if isinstance(node, ast.Compare):
-        values = [_value(each, value_of) for each in (node.left, *node.comparators)]
+        values = [_value(node, value_of) for node in (node.left, *node.comparators)]
         pairs = zip(values, node.ops, values[1:], strict=False)
         compared = [_compared(left, type(op), right) for left, op, right in pairs]
         return False if False in compared else None if None in compared else True
@@ -102,7 +102,7 @@ def _value(node: ast.expr, value_of: Callable[[str], object]) -> object:
     if isinstance(node, ast.Name):
         return value_of(node.id)
     if isinstance(node, ast.Tuple):
-        return tuple(_value(each, value_of) for each in node.elts)
+        return tuple(_value(element, value_of) for element in node.elts)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = _value(node.operand, value_of)
         return -value if isinstance(value, (int, float)) else value

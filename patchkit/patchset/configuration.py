@@ -80,8 +80,12 @@ class ConfigurationFile:
             )
         places = [alone]
         if not self.fork.kind(alone):
-            inside = (f"{folder}/{each}".removeprefix("/") for each in self.fork.inside(folder))
-            places = [f"{each}/{PATCH}" for each in inside if self.fork.kind(f"{each}/{PATCH}")]
+            inside = (f"{folder}/{name}".removeprefix("/") for name in self.fork.inside(folder))
+            places = [
+                f"{folder_inside}/{PATCH}"
+                for folder_inside in inside
+                if self.fork.kind(f"{folder_inside}/{PATCH}")
+            ]
         if not places:
             raise self.refusal("patches", f"no {PATCH} in {name!r} or directly below it")
         for place in places:
@@ -100,14 +104,14 @@ def read(fork: Fork) -> ConfigurationFile | None:
     """
     for level in fork.levels:
         readers = ((_own, CONFIGURATION), (_project, project.FILE))
-        each = (of(fork, level.root, name) for of, file in readers for name in _files(level, file))
-        found = [known for known in each if known]
-        if len(found) > 1:
+        candidates = (of(fork, level.root, name) for of, file in readers for name in _files(level, file))
+        files = [file for file in candidates if file]
+        if len(files) > 1:
             raise UsageError(
-                f"{found[0].file} and {found[1].file} both configure patchkit", advice="keep one of them"
+                f"{files[0].file} and {files[1].file} both configure patchkit", advice="keep one of them"
             )
-        if found:
-            return found[0]
+        if files:
+            return files[0]
     return None
 
 
@@ -117,12 +121,12 @@ def _files(level: Level, file: str) -> Iterator[str]:
 
 def baseline_of(fork: DiskFork) -> Path | None:
     """Return the configured baseline file, or None."""
-    known = read(fork)
-    if known is None or not known.content.baseline:
+    file = read(fork)
+    if file is None or not file.content.baseline:
         return None
-    name = known.place("baseline", known.content.baseline)
+    name = file.place("baseline", file.content.baseline)
     if fork.kind(name) != FILE:
-        raise known.refusal("baseline", f"{known.content.baseline!r} is not a regular file of the repository")
+        raise file.refusal("baseline", f"{file.content.baseline!r} is not a regular file of the repository")
     return fork.path(name)
 
 
@@ -162,21 +166,21 @@ def _table(fork: Fork, name: str) -> dict[str, Any]:
 
 def _configured(fork: Fork, root: str, file: str, table: object) -> ConfigurationFile:
     try:
-        known = ConfigurationFile(file, msgspec.convert(table, Configuration), fork, root)
+        loaded = ConfigurationFile(file, msgspec.convert(table, Configuration), fork, root)
     except msgspec.ValidationError as error:
         fault = malformation_of(error, Configuration)
         raise UsageError(fault.what, where=file, advice=fault.advice) from None
-    if not known.content.subject_prefix.isprintable():
-        raise known.refusal("subject_prefix", "contains a line break or a control character")
-    return known
+    if not loaded.content.subject_prefix.isprintable():
+        raise loaded.refusal("subject_prefix", "contains a line break or a control character")
+    return loaded
 
 
-def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
+def configured(patches: PatchSet, file: ConfigurationFile) -> PatchSet:
     """Return the patches as a fork configures them. Raise UsageError, with the key, for a contradiction."""
-    content, own_default = known.content, {patch.id for patch in patches if patch.default}
+    content, own_default = file.content, {patch.id for patch in patches if patch.default}
     parts = [name for name in content.left_out if patches.is_part(name) and name not in patches.former]
     whole = [name for name in content.left_out if name not in parts]
-    left_out = _ids(patches, known, "left_out", whole, whole_group=True)
+    left_out = _ids(patches, file, "left_out", whole, whole_group=True)
     # A patch that requires one that is left out cannot be on either.
     needing: dict[str, str] = {}
     for patch in patches:
@@ -185,15 +189,15 @@ def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
             needing[patch.id] = missing
     enabled = own_default
     if content.chosen is not UNSET:
-        chosen = _ids(patches, known, "chosen", content.chosen)
+        chosen = _ids(patches, file, "chosen", content.chosen)
         for name in content.chosen:
             if name in left_out:
-                raise known.refusal("chosen", f"{name} is in `left_out` too")
+                raise file.refusal("chosen", f"{name} is in `left_out` too")
             if name in needing:
-                raise known.refusal("chosen", f"{name} requires {needing[name]}, which `left_out` leaves out")
+                raise file.refusal("chosen", f"{name} requires {needing[name]}, which `left_out` leaves out")
         enabled = {patch.id for patch in patches.select(sorted(chosen))} if chosen else set()
     enabled = enabled - left_out - needing.keys()
-    name = known.file.rpartition("/")[2].rpartition(":")[2]
+    name = file.file.rpartition("/")[2].rpartition(":")[2]
 
     def why(patch: Patch) -> str:
         if patch.id in left_out:
@@ -203,7 +207,7 @@ def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
         return f"not in `chosen` of {name}" if patch.default and patch.id not in enabled else ""
 
     settings = ForkSettings(
-        file=known.file,
+        file=file.file,
         left_out=frozenset(left_out),
         on_in_groups=frozenset((own_default | enabled) - left_out - needing.keys()),
         runtime="" if content.runtime is UNSET else content.runtime,
@@ -227,16 +231,16 @@ def configured(patches: PatchSet, known: ConfigurationFile) -> PatchSet:
 
 
 def _ids(
-    patches: PatchSet, known: ConfigurationFile, key: str, names: Sequence[str], *, whole_group: bool = False
+    patches: PatchSet, file: ConfigurationFile, key: str, names: Sequence[str], *, whole_group: bool = False
 ) -> set[str]:
     """Return the ids that names denote; a group denotes those that are on or, with ``whole_group``, all."""
-    found: set[str] = set()
+    ids: set[str] = set()
     for name in names:
         try:
-            found.update(patches.named([name], whole_groups=whole_group))
+            ids.update(patches.named([name], whole_groups=whole_group))
         except UsageError as error:
-            raise known.refusal(key, error) from None
-    return found
+            raise file.refusal(key, error) from None
+    return ids
 
 
 def json_schema() -> dict[str, Any]:

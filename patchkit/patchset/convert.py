@@ -51,19 +51,23 @@ def own(tables: Iterable[OwnFile], built_in: Mapping[str, tuple[Raw, Path]]) -> 
     # An error in a patch is reported for the last file that contributes to it.
     last: dict[str, Path] = {}
     found_diffs: dict[str, tuple[BasedDiff, ...]] = {}
-    for raw, path, beside in tables:
+    for raw, path, diff_files in tables:
         if "extends" in raw:
             extensions.append((_converted(raw, path, ExtensionFile, Addition), path))
             continue
         file = _file(raw, path)
         require_free(file.id, path, paths)
         files[file.id], paths[file.id], last[file.id] = file, path, path
-        found_diffs[file.id] = diffs.read(beside, path)
+        found_diffs[file.id] = diffs.read(diff_files, path)
     for extension, path in extensions:
         name = extension.extends
         if name not in paths:
-            known = ((raw["id"], raw.get("part", {})) for raw, _ in built_in.values())
-            parts = ((f"{whole}/{each}", part) for whole, named in known for each, part in named.items())
+            named_parts = ((raw["id"], raw.get("part", {})) for raw, _ in built_in.values())
+            parts = (
+                (f"{whole}/{part_name}", part)
+                for whole, named in named_parts
+                for part_name, part in named.items()
+            )
             former = {part["formerly"]: where for where, part in parts if "formerly" in part}
             raise unknown_patch("extends", name, former, path)
         try:
@@ -71,13 +75,13 @@ def own(tables: Iterable[OwnFile], built_in: Mapping[str, tuple[Raw, Path]]) -> 
         except ValueError as error:
             raise UsageError(str(error), where=path, advice="fix it and try again") from None
         last[name] = path
-    found = {
+    patches = {
         name: OwnPatch(patch_of(file, last[name], diffs=found_diffs.get(name, ())), paths[name])
         for name, file in files.items()
     }
-    for name, (patch, _) in found.items():
+    for name, (patch, _) in patches.items():
         check(patch, last[name])
-    return found
+    return patches
 
 
 def _file(raw: Raw, path: Path) -> PatchFile:
@@ -112,9 +116,9 @@ def _fault(raw: Raw, error: msgspec.ValidationError, form: type[_Form], edit: An
             )
         try:
             msgspec.convert(table, edit)
-        except msgspec.ValidationError as found:
-            known = KINDS.get(kind, edit) if edit is AnyKind and isinstance(kind, str) else edit
-            return malformation_of(found, known, f"edit.{name}")
+        except msgspec.ValidationError as first:
+            converted = KINDS.get(kind, edit) if edit is AnyKind and isinstance(kind, str) else edit
+            return malformation_of(first, converted, f"edit.{name}")
     return malformation_of(error, form)
 
 

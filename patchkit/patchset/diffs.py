@@ -81,21 +81,21 @@ def _diff(name: str, content: bytes, bases: Mapping[str, bytes], path: Path) -> 
     head = text.partition("\ndiff --git ")[0]
     others = tuple(line.removeprefix(OTHER) for line in head.split("\n") if line.startswith(OTHER))
     files: dict[str, tuple[bytes | None, bytes | None]] = {}
-    found: list[DiffEdit] = []
+    edits: list[DiffEdit] = []
     options = DiffOptions(str(where))
     for section in sections(text, options):
         for file, versions, parts in _versions(section, bases, options):
             if file in files:
                 raise UsageError(f"{file} stands in it twice", where=where, advice="remove one of the two")
             files[file] = versions
-            found += parts
+            edits += parts
     if not files:
         raise UsageError(
             "it changes no file of the package",
             where=where,
             advice="write the folder again with patchkit new",
         )
-    return BasedDiff(name=name, files=files, edits=_named(found), others=others)
+    return BasedDiff(name=name, files=files, edits=_named(edits), others=others)
 
 
 def _versions(
@@ -103,7 +103,7 @@ def _versions(
 ) -> Iterator[tuple[str, tuple[bytes | None, bytes | None], Sequence[DiffEdit]]]:
     """Yield each file of a section, its content before and after it, and its parts."""
     old, new = (
-        None if each is None else path_in_package(each, PLACES) for each in (section.old, section.new)
+        None if name is None else path_in_package(name, PLACES) for name in (section.old, section.new)
     )
     name = section.new or section.old or ""
     if (old is None) is (section.old is not None) or (new is None) is (section.new is not None):
@@ -114,13 +114,13 @@ def _versions(
         raise UsageError(f"{options.diff}: {name} is not a text file", advice="remove its part of the diff")
     before: bytes | None = None
     if old is not None:
-        found = [text for base, text in bases.items() if section.base and base.startswith(section.base)]
-        if len(found) != 1:
+        texts = [text for base, text in bases.items() if section.base and base.startswith(section.base)]
+        if len(texts) != 1:
             raise UsageError(
                 f"{options.diff}: {BASE}/{section.base or 'ID'}, the file {old} that the diff was made on, is missing",
                 advice="write the folder with patchkit new ID --from-diff FILE --on TREE",
             )
-        (before,) = found
+        (before,) = texts
     try:
         text = text_after(old or name, (before or b"").decode(), section.hunks, options)
     except UnicodeDecodeError:
@@ -146,24 +146,24 @@ def _parts(file: str, before: bytes, after: bytes, hunks: Sequence[Hunk]) -> Ite
     """Yield what a file's hunks change in each of its innermost classes and functions, as indentation shows them."""
     versions = [text.decode().split("\n") for text in (before, after)]
     scopes = [_scopes(lines) if file.endswith(".py") else [""] * len(lines) for lines in versions]
-    found: dict[str, tuple[list[str], list[str]]] = {}
+    parts: dict[str, tuple[list[str], list[str]]] = {}
     shift = 0
     for hunk in hunks:
         first = hunk.first - (1 if hunk.old else 0)
         for tag, *ends in difflib.SequenceMatcher(None, hunk.old, hunk.new, autojunk=False).get_opcodes():
             for side, (start, end) in enumerate((ends[:2], ends[2:]) if tag != "equal" else ()):
-                for at in range(first + start + side * shift, first + end + side * shift):
-                    line = versions[side][at]
+                for number in range(first + start + side * shift, first + end + side * shift):
+                    line = versions[side][number]
                     if line.strip():
-                        found.setdefault(scopes[side][at], ([], []))[side].append(line)
+                        parts.setdefault(scopes[side][number], ([], []))[side].append(line)
         shift += len(hunk.new) - len(hunk.old)
-    for site, (removed, added) in found.items() or [("", ([], []))]:
+    for site, (removed, added) in parts.items() or [("", ([], []))]:
         yield DiffEdit(file, site, "\n".join(removed), "\n".join(added))
 
 
 def _scopes(lines: Sequence[str]) -> list[str]:
     """Return the dotted name of the innermost class or function at each line."""
-    found: list[str] = []
+    names: list[str] = []
     inside: list[tuple[int, str]] = []
     for line in lines:
         code = line.lstrip()
@@ -172,30 +172,30 @@ def _scopes(lines: Sequence[str]) -> list[str]:
                 inside.pop()
             if definition := _DEFINITION.match(code):
                 inside.append((len(line) - len(code), definition[1]))
-        found.append(".".join(name for _, name in inside))
-    return found
+        names.append(".".join(name for _, name in inside))
+    return names
 
 
 def _named(parts: Iterable[DiffEdit]) -> dict[str, DiffEdit]:
     """Return parts by unique names."""
-    found: dict[str, DiffEdit] = {}
+    edits: dict[str, DiffEdit] = {}
     for part in parts:
         words = f"{part.file.rpartition('/')[2].removesuffix('.py')} {part.site}".lower()
         base = re.sub(r"[^a-z0-9_]+", "-", words).strip("-") or "file"
         name, number = base, 1
-        while name in found:
+        while name in edits:
             number += 1
             name = f"{base}-{number}"
-        found[name] = part
-    return found
+        edits[name] = part
+    return edits
 
 
 def edits_of(diffs: Sequence[BasedDiff]) -> tuple[Edit, ...]:
     """Return the edits of a patch's diffs, each with its place in each of them."""
-    known: dict[str, list[DiffEdit]] = {}
+    by_scope: dict[str, list[DiffEdit]] = {}
     for diff in diffs:
         for name, part in diff.edits.items():
-            known.setdefault(name, []).append(part)
+            by_scope.setdefault(name, []).append(part)
     return tuple(
         Edit(
             name=name,
@@ -203,5 +203,5 @@ def edits_of(diffs: Sequence[BasedDiff]) -> tuple[Edit, ...]:
             change=ConvertedChange(Lines(why="", removed=parts[0].removed, added=parts[0].added), ()),
             addresses=tuple(dict.fromkeys(Address(part.site, (part.file,)) for part in parts)),
         )
-        for name, parts in known.items()
+        for name, parts in by_scope.items()
     )

@@ -85,7 +85,7 @@ class OwnFile(NamedTuple):
 
     raw: dict[str, Any]
     path: Path
-    beside: Mapping[str, bytes]
+    diffs: Mapping[str, bytes]
 
 
 def require_name(identifier: str) -> None:
@@ -212,8 +212,8 @@ def _require_parts(file: PatchHeader, edits: Sequence[Edit]) -> None:
     words: dict[str, str] = {}
     for edit in edits:
         if edit.part and edit.part not in file.part:
-            known = ", ".join(file.part) or "none"
-            raise ValueError(f"key `edit.{edit.name}.part`: `{edit.part}` is not one of [part] ({known})")
+            choices = ", ".join(file.part) or "none"
+            raise ValueError(f"key `edit.{edit.name}.part`: `{edit.part}` is not one of [part] ({choices})")
         if words.setdefault(edit.why, edit.part) != edit.part:
             raise ValueError(
                 f"key `edit.{edit.name}.why`: {edit.why!r} is that of an edit of another part, and a comment in the "
@@ -228,8 +228,8 @@ def _require_parts(file: PatchHeader, edits: Sequence[Edit]) -> None:
         for key, shapes in ((f"{start}any_shape_of", table.any_shape_of), *asked):
             for shape in shapes:
                 if shape not in table.shapes:
-                    known = ", ".join(sorted(table.shapes)) or "none"
-                    raise ValueError(f"key `{key}`: `{shape}` is not one of [{start}shapes] ({known})")
+                    choices = ", ".join(sorted(table.shapes)) or "none"
+                    raise ValueError(f"key `{key}`: `{shape}` is not one of [{start}shapes] ({choices})")
 
 
 def _fact(stated: str | FactTable) -> Fact:
@@ -289,5 +289,5 @@ def _of_site(kind: Kind, names: Mapping[str, str]) -> Kind:
 def _is_used(code: str, kind: Kind) -> bool:
     """Return whether the code that an edit writes uses a name that an import statement binds."""
     listed = code.rpartition("import ")[2].strip("() \n").split(",")
-    names = (each.rpartition(" as ")[2].strip().partition(".")[0] for each in listed)
+    names = (name.rpartition(" as ")[2].strip().partition(".")[0] for name in listed)
     return any(re.search(rf"\b{re.escape(name)}\b", text) for name in names if name for text in kind.written)

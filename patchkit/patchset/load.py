@@ -107,9 +107,9 @@ class _Tables(msgspec.Struct, frozen=True):
 def _tables(files: Sequence[tuple[Path, bytes]], *, cached: bool) -> Sequence[Raw]:
     """Return the content of patch files, which must not be modified."""
     key = cache.key({path.parent.name: data for path, data in files}, ()) if cached else ""
-    known = cache.load(_AREA, key, _Tables) if cached else None
-    if known is not None and known.key == key and len(known.tables) == len(files):
-        return known.tables
+    cached_tables = cache.load(_AREA, key, _Tables) if cached else None
+    if cached_tables is not None and cached_tables.key == key and len(cached_tables.tables) == len(files):
+        return cached_tables.tables
     tables = tuple(parsed(path, partial(bytes, data))[0] for path, data in files)
     if cached:
         cache.save(_AREA, key, _Tables(key, tables), max_files=_KEPT)
@@ -183,64 +183,66 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None, *, cached: b
         built_in[patch.id], loaded[patch.id], paths[patch.id] = (raw, path), patch, path
     own: list[OwnFile] = []
     for path in (path for folder in folders for path in files_in(folder)):
-        own.append(OwnFile(parsed(path)[0], path, _beside(path)))
-    known = configuration.read(fork) if fork is not None else None
-    if known is not None:
-        own += _configured(known, own)
-        digest.update(msgspec.json.encode(known.content))
-    for each in own:
-        digest.update(repr((each.raw, sorted(each.beside.items()))).encode())
+        own.append(OwnFile(parsed(path)[0], path, _diffs_beside(path)))
+    file = configuration.read(fork) if fork is not None else None
+    if file is not None:
+        own += _configured(file, own)
+        digest.update(msgspec.json.encode(file.content))
+    for table in own:
+        digest.update(repr((table.raw, sorted(table.diffs.items()))).encode())
     if own:
         from patchkit.patchset import convert
 
         for name, (patch, path) in convert.own(own, built_in).items():
             built_in.pop(name, None)
             loaded[name], paths[name] = patch, path
-        for each in own:
-            name = str(each.raw.get("id", each.raw.get("extends")))
-            texts.setdefault(name, []).append(repr((each.raw, sorted(each.beside.items()))).encode())
+        for table in own:
+            name = str(table.raw.get("id", table.raw.get("extends")))
+            texts.setdefault(name, []).append(repr((table.raw, sorted(table.diffs.items()))).encode())
     for name, parts in texts.items():
         form = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
         loaded[name] = msgspec.structs.replace(loaded[name], form=form)
-    found = PatchSet(_ordered(loaded, paths), digest.hexdigest())
-    return found if known is None else configuration.configured(found, known)
+    patches_found = PatchSet(_ordered(loaded, paths), digest.hexdigest())
+    return patches_found if file is None else configuration.configured(patches_found, file)
 
 
-def _beside(path: Path) -> dict[str, bytes]:
+def _diffs_beside(path: Path) -> dict[str, bytes]:
     """Return the files of the diffs beside a patch file, by their names from its folder."""
     names = (
-        each.relative_to(path.parent).as_posix()
+        entry.relative_to(path.parent).as_posix()
         for folder in ("", BASE)
-        for each in (path.parent / folder).glob("*")
+        for entry in (path.parent / folder).glob("*")
     )
     return {name: read_named(path.parent / name) for name in names if is_of_diffs(name)}
 
 
-def _configured_beside(known: ConfigurationFile, name: str) -> dict[str, bytes]:
+def _configured_diffs(file: ConfigurationFile, name: str) -> dict[str, bytes]:
     """Return the same of a patch file of a fork's repository."""
     folder = name.rpartition("/")[0]
     below = f"{folder}/{BASE}".removeprefix("/")
-    inside = [*known.fork.inside(folder)]
-    if known.fork.kind(below) == FOLDER:
-        inside += (f"{BASE}/{each}" for each in known.fork.inside(below))
-    places = {each: f"{folder}/{each}".removeprefix("/") for each in inside if is_of_diffs(each)}
-    return {each: known.fork.read(place) for each, place in places.items() if known.fork.kind(place) == FILE}
+    inside = [*file.fork.inside(folder)]
+    if file.fork.kind(below) == FOLDER:
+        inside += (f"{BASE}/{name}" for name in file.fork.inside(below))
+    places = {name: f"{folder}/{name}".removeprefix("/") for name in inside if is_of_diffs(name)}
+    return {name: file.fork.read(place) for name, place in places.items() if file.fork.kind(place) == FILE}
 
 
-def _configured(known: ConfigurationFile, own: Sequence[OwnFile]) -> Iterator[OwnFile]:
+def _configured(config_file: ConfigurationFile, own: Sequence[OwnFile]) -> Iterator[OwnFile]:
     """Yield the patches in a fork's configured folders that are not in ``own``."""
-    taken = {each.raw.get("id") for each in own} - {None}
-    for name in dict.fromkeys(file for folder in known.content.patches for file in known.folder(folder)):
-        path = Path(known.fork.label(name))
-        raw, _ = parsed(path, partial(known.fork.read, name))
-        if raw.get("id") not in taken and all(raw != each.raw for each in own):
-            yield OwnFile(raw, path, _configured_beside(known, name))
+    taken = {table.raw.get("id") for table in own} - {None}
+    for name in dict.fromkeys(
+        file for folder in config_file.content.patches for file in config_file.folder(folder)
+    ):
+        path = Path(config_file.fork.label(name))
+        raw, _ = parsed(path, partial(config_file.fork.read, name))
+        if raw.get("id") not in taken and all(raw != table.raw for table in own):
+            yield OwnFile(raw, path, _configured_diffs(config_file, name))
 
 
 def own_files(folders: Sequence[Path], fork: DiskFork) -> list[Path]:
     """Return the patch files in ``folders`` and in the folders that a fork configures."""
-    known = configuration.read(fork)
-    named = [name for folder in known.content.patches for name in known.folder(folder)] if known else []
+    file = configuration.read(fork)
+    named = [name for folder in file.content.patches for name in file.folder(folder)] if file else []
     return [*(path for folder in folders for path in files_in(folder)), *map(fork.path, named)]
 
 

@@ -42,23 +42,23 @@ class Malformation(NamedTuple):
 
 def malformation_of(error: msgspec.ValidationError, form: Any, table: str = "") -> Malformation:
     """Return what the conversion to the type ``form`` found wrong; ``table`` is where the converted table is."""
-    at = _AT.fullmatch(str(error))
-    why, place = (at["why"], at["place"] or "") if at else (str(error), "")
+    position = _AT.fullmatch(str(error))
+    why, place = (position["why"], position["place"] or "") if position else (str(error), "")
     steps = _STEP.findall(place)
-    if at and at["name"]:
+    if position and position["name"]:
         return _at([table, *steps], f"a name in it {_explanation(why, None)}")
-    if found := _UNKNOWN.fullmatch(why):
-        return _unknown(found[1], sorted(_keys(_inside(form, steps))), [table, *steps])
-    if found := _MISSING.fullmatch(why):
-        return _at([table, *steps, found[1]], "missing")
+    if match := _UNKNOWN.fullmatch(why):
+        return _unknown(match[1], sorted(_keys(_inside(form, steps))), [table, *steps])
+    if match := _MISSING.fullmatch(why):
+        return _at([table, *steps, match[1]], "missing")
     return _at([table, *steps], _explanation(why, _inside(form, steps)))
 
 
 def _unknown(key: str, keys: list[str], steps: list[str]) -> Malformation:
     where = _path(steps)
-    known = ", ".join(f"`{each}`" for each in keys)
+    names = ", ".join(f"`{key}`" for key in keys)
     hint = spelling_hint(key, keys, "`")
-    return Malformation(f"{where}{': ' if where else ''}unknown key `{key}`", f"{hint}the keys are {known}")
+    return Malformation(f"{where}{': ' if where else ''}unknown key `{key}`", f"{hint}the keys are {names}")
 
 
 def _at(steps: list[str], why: str) -> Malformation:
@@ -77,14 +77,14 @@ def _path(steps: list[str]) -> str:
 def _explanation(why: str, kind: Any) -> str:
     if _EMPTY.fullmatch(why):
         return "empty"
-    if found := _VALUE.fullmatch(why):
-        values = ", ".join(repr(each) for each in getattr(kind, "values", ()))
-        return f"{found[1]} is not {'one of ' if ',' in values else ''}{values}" if values else found[0]
-    if found := _FORM.fullmatch(why):
-        return f"does not match {found[1]}"
-    if found := _KIND.fullmatch(why):
-        wanted = " or ".join(_KINDS.get(each, each) for each in found[1].split(" | ") if each != "null")
-        return f"expected {wanted}, found {_KINDS.get(found[2], found[2])}"
+    if match := _VALUE.fullmatch(why):
+        values = ", ".join(repr(value) for value in getattr(kind, "values", ()))
+        return f"{match[1]} is not {'one of ' if ',' in values else ''}{values}" if values else match[0]
+    if match := _FORM.fullmatch(why):
+        return f"does not match {match[1]}"
+    if match := _KIND.fullmatch(why):
+        wanted = " or ".join(_KINDS.get(word, word) for word in match[1].split(" | ") if word != "null")
+        return f"expected {wanted}, found {_KINDS.get(match[2], match[2])}"
     return why
 
 
@@ -92,7 +92,7 @@ def _inside(form: Any, steps: list[str]) -> Any:
     """Return the type to which the steps lead, in the terms of ``msgspec.inspect``; None if it is not known."""
     kind: Any = inspect.type_info(form)
     for step in steps:
-        kind = next(filter(None, (_below(each, step) for each in _choices(kind))), None)
+        kind = next(filter(None, (_below(choice, step) for choice in _choices(kind))), None)
     return kind
 
 
@@ -107,15 +107,15 @@ def _choices(kind: Any) -> Iterator[Any]:
     while isinstance(kind, inspect.Metadata):
         kind = kind.type
     if isinstance(kind, inspect.UnionType):
-        for each in kind.types:
-            yield from _choices(each)
+        for member in kind.types:
+            yield from _choices(member)
     elif kind is not None:
         yield kind
 
 
 def _keys(kind: Any) -> Iterator[str]:
     """Yield the keys that a table of this type can have."""
-    for each in _choices(kind):
-        if isinstance(each, inspect.StructType):
-            yield from (field.encode_name for field in each.fields)
-            yield from [each.tag_field] if each.tag_field else []
+    for choice in _choices(kind):
+        if isinstance(choice, inspect.StructType):
+            yield from (field.encode_name for field in choice.fields)
+            yield from [choice.tag_field] if choice.tag_field else []

@@ -212,7 +212,7 @@ class Patch(Part, frozen=True, kw_only=True):
 
     def part_of(self, edit: str) -> Part:
         """Return the part of an edit, by its name."""
-        name = next((each.part for each in self.edits if each.name == edit), "")
+        name = next((candidate.part for candidate in self.edits if candidate.name == edit), "")
         return next(part for part in self.all_parts if part.name == name)
 
 
@@ -234,10 +234,10 @@ def former_ids(patches: Iterable[Patch]) -> dict[str, str]:
 
 def addresses(places: Iterable[str]) -> tuple[Address, ...]:
     """Return the addresses of ``file::name`` texts. Raise ValueError for a malformed one."""
-    found: dict[str, list[str]] = {}
+    by_place: dict[str, list[str]] = {}
     for place in places:
         file, _, scope = place.partition("::")
         if "::" in place and not all(part.isidentifier() for part in scope.split(".")):
             raise ValueError(f"key `at`: {place!r} is not `file::Class.method`")
-        found.setdefault(scope, []).append(file)
-    return tuple(Address(scope, tuple(files)) for scope, files in found.items())
+        by_place.setdefault(scope, []).append(file)
+    return tuple(Address(scope, tuple(files)) for scope, files in by_place.items())

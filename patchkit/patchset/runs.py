@@ -21,8 +21,7 @@ class Run(msgspec.Struct, frozen=True):
     """The latest runs of a release, model family, algorithm and backend that executed code of each of ``patches``.
 
     ``identical`` is whether one of them gave the same tokens as the unpatched release, or None if that failed in each
-    of them and the patched one did not. ``ratios`` are decode step times divided by the unpatched release's, by batch
-    size.
+    of them and the patched one did not.
     """
 
     release: str
@@ -32,7 +31,6 @@ class Run(msgspec.Struct, frozen=True):
     gpu: str
     date: str
     identical: bool | None
-    ratios: dict[str, float]
     patches: tuple[str, ...]
 
 
@@ -61,8 +59,8 @@ class KnownRuns(msgspec.Struct, frozen=True):
 
     def all_ran(self, names: Iterable[str], version: str | None) -> bool | None:
         """Return whether each of several patches or parts ran on a tree's release, or None if that is unknown."""
-        found = {self.ran(name, version) for name in names}
-        return None if None in found else False not in found
+        answers = {self.ran(name, version) for name in names}
+        return None if None in answers else False not in answers
 
 
 def is_default(name: str, patches: Sequence[str] | None, opt_in: Sequence[str]) -> bool:
@@ -90,8 +88,8 @@ def release_of(version: str | None) -> str | None:
 
 def never_run(patches: Iterable[str], version: str | None) -> str:
     """Return a sentence that names the patches that never ran on a tree's release, empty if there are none."""
-    known = read()
-    never = [patch for patch in patches if known.ran(patch, version) is False]
+    known_runs = read()
+    never = [patch for patch in patches if known_runs.ran(patch, version) is False]
     if not never:
         return ""
     return f"Never run on a GPU with {release_of(version)}: {', '.join(never)} (patchkit show PATCH lists the runs)"

@@ -72,8 +72,8 @@ class PatchSet:
     def is_part(self, name: str) -> bool:
         """Return whether a name is that of a part, such as ``26128/guards``, or the id of a patch that became one."""
         whole, _, part = name.partition(PART)
-        known = self._patches[whole].parts if whole in self._patches else ()
-        return name in self.former or part in {each.name for each in known}
+        parts = self._patches[whole].parts if whole in self._patches else ()
+        return name in self.former or part in {part.name for part in parts}
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -83,11 +83,11 @@ class PatchSet:
     @cached_property
     def groups(self) -> Mapping[str, tuple[Patch, ...]]:
         """All patches of each group, by the name that commands take, such as ``@mirror``."""
-        found: dict[str, list[Patch]] = {}
+        members: dict[str, list[Patch]] = {}
         for patch in self:
             if patch.group:
-                found.setdefault(f"{GROUP}{patch.group}", []).append(patch)
-        return {name: tuple(patches) for name, patches in found.items()}
+                members.setdefault(f"{GROUP}{patch.group}", []).append(patch)
+        return {name: tuple(patches) for name, patches in members.items()}
 
     def get(self, identifier: str) -> Patch:
         """Return a patch. Raise UsageError, with the nearest id, if there is no such patch."""
@@ -108,8 +108,8 @@ class PatchSet:
         """Return the patches of a group. Raise UsageError, with the nearest name, if there is no such group."""
         if name in self.groups:
             return self.groups[name]
-        hint, known = spelling_hint(name, self.groups), ", ".join(self.groups) or "none"
-        raise UsageError(f"no group is called {name!r}", advice=f"{hint}the groups are {known}")
+        hint, names = spelling_hint(name, self.groups), ", ".join(self.groups) or "none"
+        raise UsageError(f"no group is called {name!r}", advice=f"{hint}the groups are {names}")
 
     def spelling_hint(self, name: str) -> str:
         """Return a hint that names the patch or group that is spelled most like ``name``; empty if none is similar."""
@@ -117,14 +117,14 @@ class PatchSet:
 
     def named(self, names: Iterable[str], *, whole_groups: bool = False) -> tuple[str, ...]:
         """Return the ids that names denote; a group denotes those of its patches that are on, or all of them."""
-        found: list[str] = []
+        ids: list[str] = []
         for name in names:
             if name.startswith(GROUP):
                 on = self.settings.on_in_groups
-                found += [patch.id for patch in self.group(name) if whole_groups or patch.id in on]
+                ids += [patch.id for patch in self.group(name) if whole_groups or patch.id in on]
             else:
-                found.append(self.get(name).id)
-        return tuple(dict.fromkeys(found))
+                ids.append(self.get(name).id)
+        return tuple(dict.fromkeys(ids))
 
     def requested(self, names: Iterable[str]) -> frozenset[str]:
         """Return the ids of the named patches and of all patches that they require.
@@ -132,17 +132,17 @@ class PatchSet:
         Raise UsageError if the fork's configuration leaves out a required patch that is not named.
         """
         named = self.named(names)
-        found = self._with_required(named)
+        ids = self._with_required(named)
         for name in self.ids:
-            if name in found and name in self.settings.left_out and name not in named:
+            if name in ids and name in self.settings.left_out and name not in named:
                 needing = next(
-                    other for other in self.ids if other in found and name in self.get(other).requires
+                    other for other in self.ids if other in ids and name in self.get(other).requires
                 )
                 raise UsageError(
                     f"{needing} requires {name}, which {self.settings.file} leaves out",
                     advice=f"name {name} too, or remove it from `left_out` there",
                 )
-        return frozenset(found)
+        return frozenset(ids)
 
     def select(self, names: Sequence[str] = ()) -> tuple[Patch, ...]:
         """Return the named patches (default: the default patches) and all that they require, in order."""
@@ -151,11 +151,11 @@ class PatchSet:
         return tuple(patch for patch in self if patch.id in wanted)
 
     def _with_required(self, identifiers: Iterable[str]) -> set[str]:
-        found: set[str] = set()
+        ids: set[str] = set()
         pending = [*identifiers]
         while pending:
             identifier = pending.pop()
-            if identifier not in found:
-                found.add(identifier)
+            if identifier not in ids:
+                ids.add(identifier)
                 pending += self.get(identifier).requires
-        return found
+        return ids

@@ -62,7 +62,7 @@ class FileSection:
     def is_cut(self) -> bool:
         """Whether its hunks are missing, although the file's content changes."""
         changes = self.base != self.result and not self.is_binary and not self.hunks
-        sides = {each for each in (self.base, self.result) if each.strip("0") and not _EMPTY.startswith(each)}
+        sides = {text for text in (self.base, self.result) if text.strip("0") and not _EMPTY.startswith(text)}
         return changes and bool(sides)
 
 
@@ -80,9 +80,9 @@ def sections(text: str, options: DiffOptions) -> Iterator[FileSection]:
 def _sections(text: str, options: DiffOptions) -> Iterator[FileSection]:
     lines = text.split("\n")
     section: FileSection | None = None
-    at = 0
-    while at < len(lines):
-        line = lines[at].removesuffix("\r")
+    position = 0
+    while position < len(lines):
+        line = lines[position].removesuffix("\r")
         header = _GIT.match(line)
         if header:
             if section is not None:
@@ -92,8 +92,8 @@ def _sections(text: str, options: DiffOptions) -> Iterator[FileSection]:
             if section is not None:
                 yield section
             section = FileSection()
-        elif line.startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ "):
-            old, new = (_name(each.removesuffix("\r")) for each in lines[at : at + 2])
+        elif line.startswith("--- ") and position + 1 < len(lines) and lines[position + 1].startswith("+++ "):
+            old, new = (_name(line.removesuffix("\r")) for line in lines[position : position + 2])
             if section is None or section.hunks:
                 if section is not None:
                     yield section
@@ -103,14 +103,14 @@ def _sections(text: str, options: DiffOptions) -> Iterator[FileSection]:
             section.old, section.new = (
                 name and name.removeprefix(sign) for name, sign in zip((old, new), signs, strict=True)
             )
-            at += 1
+            position += 1
         elif section is not None and line.startswith("@@ "):
-            hunk, at = _hunk(lines, at, options)
+            hunk, position = _hunk(lines, position, options)
             section.hunks.append(hunk)
             continue
         elif section is not None and not section.hunks:
             _read_header_line(section, line)
-        at += 1
+        position += 1
     if section is not None:
         yield section
 
@@ -158,8 +158,8 @@ def _unquoted(name: str) -> str:
     )
 
 
-def _hunk(lines: Sequence[str], at: int, options: DiffOptions) -> tuple[Hunk, int]:
-    header = lines[at].removesuffix("\r")
+def _hunk(lines: Sequence[str], position: int, options: DiffOptions) -> tuple[Hunk, int]:
+    header = lines[position].removesuffix("\r")
     ranges = _HUNK.match(header)
     if ranges is None:
         raise UsageError(
@@ -168,27 +168,27 @@ def _hunk(lines: Sequence[str], at: int, options: DiffOptions) -> tuple[Hunk, in
     expected = [1 if ranges[group] is None else int(ranges[group]) for group in (2, 4)]
     old: list[str] = []
     new: list[str] = []
-    at += 1
-    while at < len(lines) and (len(old) < expected[0] or len(new) < expected[1]):
-        line = lines[at]
+    position += 1
+    while position < len(lines) and (len(old) < expected[0] or len(new) < expected[1]):
+        line = lines[position]
         sign = line[:1] or " "
         if sign == _NO_NEWLINE:
-            _without_newline(old, new, lines[at - 1][:1])
+            _without_newline(old, new, lines[position - 1][:1])
         elif sign in " +-":
             old += [f"{line[1:]}\n"] if sign != "+" else []
             new += [f"{line[1:]}\n"] if sign != "-" else []
         else:
             break
-        at += 1
+        position += 1
     if [len(old), len(new)] != expected:
         raise UsageError(
             f"{options.diff}: the hunk {header} has fewer lines than its header specifies",
             advice="pass the complete diff",
         )
-    if at < len(lines) and lines[at].startswith(_NO_NEWLINE):
-        _without_newline(old, new, lines[at - 1][:1])
-        at += 1
-    return Hunk(header, int(ranges[1]), old, new), at
+    if position < len(lines) and lines[position].startswith(_NO_NEWLINE):
+        _without_newline(old, new, lines[position - 1][:1])
+        position += 1
+    return Hunk(header, int(ranges[1]), old, new), position
 
 
 def _without_newline(old: list[str], new: list[str], sign: str) -> None:
@@ -205,22 +205,22 @@ def text_after(file: str, source: str, hunks: Sequence[Hunk], options: DiffOptio
     for hunk in hunks:
         old, new = ([_with_line_end(line, line_ends) for line in side] for side in (hunk.old, hunk.new))
         expected = hunk.first - (1 if old else 0) + shift
-        at = (
+        offset = (
             min(_matches(lines, old), key=lambda place: abs(place - expected), default=None)
             if old
             else expected
         )
-        if at is None and new and any(_matches(lines, new)):
+        if offset is None and new and any(_matches(lines, new)):
             raise UsageError(
                 f"{options.diff}: {file}: the tree already has the change of {hunk.header.strip()}",
                 advice=f"pass the tree from before the change with {options.earlier}",
             )
-        if at is None or not 0 <= at <= len(lines):
+        if offset is None or not 0 <= offset <= len(lines):
             raise UsageError(
                 f"{options.diff}: {file}: the lines of {hunk.header.strip()} are not in the tree",
                 advice=f"pass the tree that the diff was made on with {options.tree}",
             )
-        lines[at : at + len(old)] = new
+        lines[offset : offset + len(old)] = new
         shift += len(new) - len(old)
     return "".join(lines)
 
@@ -235,9 +235,9 @@ def _with_line_end(line: str, line_ends: set[bool]) -> str:
 def _matches(lines: Sequence[str], run: Sequence[str]) -> Iterator[int]:
     first = run[0]
     return (
-        at
-        for at in range(len(lines) - len(run) + 1)
-        if lines[at] == first and list(lines[at : at + len(run)]) == list(run)
+        offset
+        for offset in range(len(lines) - len(run) + 1)
+        if lines[offset] == first and list(lines[offset : offset + len(run)]) == list(run)
     )
 
 
@@ -283,9 +283,9 @@ def layout_of(names: Sequence[str], is_of: Callable[[str, str], bool], places: S
             layout = Layout(depth, place)
             files = ((name, _file_or_none(layout, name)) for name in names)
             inside = [(name, file) for name, file in files if file and not is_outside(file)]
-            is_known = place.count("/") or (place and depth == 0) or any(is_of(*each) for each in inside)
+            is_known = place.count("/") or (place and depth == 0) or any(is_of(*pair) for pair in inside)
             if not place:
-                is_known = len(inside) == len(names) and all(is_of(*each) for each in inside)
+                is_known = len(inside) == len(names) and all(is_of(*pair) for pair in inside)
             if len(inside) > most and is_known:
                 best, most = layout, len(inside)
         if most:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit import memory
 from patchkit.errors import ConflictError
 from patchkit.plan.evaluate import evaluate
-from patchkit.plan.locate import Workspace
+from patchkit.plan.locate import Overlay
 from patchkit.plan.needed_bodies import needed_bodies
 from patchkit.plan.package_name import with_package_name
 from patchkit.plan.status import IN_PLACE, FileChange, PatchStatus, Plan, Stage, State
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 def _run(
     modules: Modules,
     patches: Sequence[Patch],
-    watch: Callable[[PatchStatus, Workspace], None] | None = None,
+    watch: Callable[[PatchStatus, Overlay], None] | None = None,
     *,
     try_closest_shape: bool = False,
     allow_partial: bool = False,
     examinations: Examinations | None = None,
-) -> tuple[Workspace, tuple[PatchStatus, ...], dict[str, list[str]]]:
-    space = Workspace(modules, examinations)
+) -> tuple[Overlay, tuple[PatchStatus, ...], dict[str, list[str]]]:
+    overlay = Overlay(modules, examinations)
     touched: dict[str, list[str]] = {}
     statuses: list[PatchStatus] = []
     old = _too_old(modules)
     for patch in patches:
-        before = dict(space.edited)
+        before = dict(overlay.edited)
         failed = {s.patch.id for s in statuses if s.state in {State.CONFLICT, State.NOT_APPLICABLE}}
-        status = evaluate(space, patch, try_closest_shape=try_closest_shape, allow_partial=allow_partial)
+        status = evaluate(overlay, patch, try_closest_shape=try_closest_shape, allow_partial=allow_partial)
         if old and patch.built_in and not _is_present(status):
             status = PatchStatus(patch, State.NOT_APPLICABLE, (), old)
-            space.edited = before
+            overlay.edited = before
         needed = [identifier for identifier in patch.requires if identifier in failed]
         if needed and status.state in {State.PENDING, State.PARTIAL, State.CONFLICT}:
-            space.edited = before
+            overlay.edited = before
             blocker = next(s for s in statuses if s.patch.id == needed[0])
             is_stuck = status.state is State.CONFLICT and blocker.state is State.CONFLICT
             condition = "in conflict" if blocker.state is State.CONFLICT else "not applicable"
@@ -54,7 +54,7 @@ def _run(
                 reason = f"requires {needed[0]}, which is {condition}"
                 status = replace(status, state=blocker.state, reason=reason)
         statuses.append(status)
-        for file, module in space.edited.items():
+        for file, module in overlay.edited.items():
             if before.get(file) is not module:
                 touched.setdefault(file, []).append(patch.id)
         # Files that this patch needs and an earlier one edited are recorded for both, so that reverting the earlier one
@@ -64,8 +64,8 @@ def _run(
             if patch.id not in touched.setdefault(file, []):
                 touched[file].append(patch.id)
         if watch is not None:
-            watch(status, space)
-    return space, tuple(statuses), touched
+            watch(status, overlay)
+    return overlay, tuple(statuses), touched
 
 
 def _too_old(modules: Modules) -> str:
@@ -133,13 +133,13 @@ def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage
     stages: list[Stage] = []
     contents: dict[str, bytes | None] = {}
 
-    def watch(status: PatchStatus, space: Workspace) -> None:
+    def watch(status: PatchStatus, overlay: Overlay) -> None:
         name = status.patch.id
-        after = {file: space.written(file, [name]) for file in space.edited}
+        after = {file: overlay.written(file, [name]) for file in overlay.edited}
         changes = []
         # A patch that conflicts drops its own edits only, so an unchanged text is no change of this patch.
         for file, text in after.items():
-            before = contents.get(file, space.modules.source(file))
+            before = contents.get(file, overlay.modules.source(file))
             if before != text:
                 changes.append(FileChange(file, before, text, (name,)))
         contents.update(after)
@@ -151,11 +151,11 @@ def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage
 
 
 def _plan_of(
-    tree: Tree, space: Workspace, statuses: tuple[PatchStatus, ...], touched: dict[str, list[str]]
+    tree: Tree, overlay: Overlay, statuses: tuple[PatchStatus, ...], touched: dict[str, list[str]]
 ) -> Plan:
     changes = []
-    for file in space.edited:
-        before, after = space.modules.source(file), space.written(file, touched[file])
+    for file in overlay.edited:
+        before, after = overlay.modules.source(file), overlay.written(file, touched[file])
         if before != after:
             changes.append(FileChange(file, before, after, tuple(touched[file])))
             _require_valid(changes[-1])

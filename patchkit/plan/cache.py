@@ -49,13 +49,13 @@ class CachedStatus(msgspec.Struct, frozen=True):
 class _Entry(msgspec.Struct, frozen=True):
     """The cached statuses of one tree, with their key.
 
-    ``beside`` has the digests of the other files that were read, which the key does not cover.
+    ``others`` has the digests of the other files that were read, which the key does not cover.
     """
 
     key: str
     patches: tuple[CachedStatus, ...]
     unknown: tuple[str, ...]
-    beside: dict[str, str]
+    others: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class _Snapshot(TreeAbove):
     """A tree as it was when ``sources`` were read from it; every other file is read once, on first use."""
 
     sources: Mapping[str, bytes]
-    beside: dict[str, bytes | None] = field(default_factory=dict)
+    others: dict[str, bytes | None] = field(default_factory=dict)
 
     def read(self, file: str) -> bytes | None:
         if file in self.sources:
             return self.sources[file]
-        if file not in self.beside:
-            self.beside[file] = super().read(file)
-        return self.beside[file]
+        if file not in self.others:
+            self.others[file] = super().read(file)
+        return self.others[file]
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         if (folder, suffix) != (SERVING, ".py"):
@@ -97,19 +97,19 @@ def tree_status(tree: Tree, patches: PatchSet) -> TreeStatus:
     from patchkit.plan.build import inspect
 
     snapshot = _Snapshot(tree, sources)
-    found = inspect(snapshot, tuple(patches))
-    cached = tuple(map(CachedStatus.of, found))
+    statuses_found = inspect(snapshot, tuple(patches))
+    cached = tuple(map(CachedStatus.of, statuses_found))
     commenting = frozenset[str]().union(*map(commenting_patches, sources.values()))
     unknown = tuple(sorted(commenting.difference(patches.ids, patches.former)))
-    beside = {file: _digest(content) for file, content in snapshot.beside.items()}
-    cache.save(_AREA, name, _Entry(name, cached, unknown, beside))
-    return TreeStatus(found, unknown)
+    others = {file: _digest(content) for file, content in snapshot.others.items()}
+    cache.save(_AREA, name, _Entry(name, cached, unknown, others))
+    return TreeStatus(statuses_found, unknown)
 
 
 def _is_of(entry: _Entry, name: str, tree: Tree, patches: PatchSet) -> bool:
     if entry.key != name or tuple(cached.patch for cached in entry.patches) != patches.ids:
         return False
-    return all(_digest(tree.read(file)) == digest for file, digest in entry.beside.items())
+    return all(_digest(tree.read(file)) == digest for file, digest in entry.others.items())
 
 
 def _digest(content: bytes | None) -> str:
@@ -123,6 +123,6 @@ def _sources(tree: Tree, patches: PatchSet) -> dict[str, bytes]:
     files = {*tree.files(SERVING), *named, *facts}
     read = {file: content for file in files if (content := tree.read(file)) is not None}
     diffs = (patch for patch in patches if patch.diffs)
-    had = sorted(each.id for each in diffs if has_commit(tree, each.upstream_commit, each.upstream_subject))
+    had = sorted(diff.id for diff in diffs if has_commit(tree, diff.upstream_commit, diff.upstream_subject))
     # Statuses depend on the version, on the package's name, which may come from the folder's, and on the history.
     return read | {"": " ".join((tree.version or "", tree.name, *had)).encode()}

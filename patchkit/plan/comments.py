@@ -31,8 +31,8 @@ def is_patched(source: bytes | None) -> bool:
 
 def runtime_line(source: bytes | None) -> int:
     """Return the number of the line on which a file imports the runtime, 0 if it does not."""
-    found = _RUNTIME.search(source or b"")
-    return source[: found.start()].count(b"\n") + 1 if source is not None and found is not None else 0
+    match = _RUNTIME.search(source or b"")
+    return source[: match.start()].count(b"\n") + 1 if source is not None and match is not None else 0
 
 
 def comments_of(source: bytes, patch: str) -> tuple[str, ...]:

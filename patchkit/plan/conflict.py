@@ -62,15 +62,15 @@ class Conflict(msgspec.Struct, frozen=True):
 def conflicts(tree: Tree, statuses: Iterable[PatchStatus]) -> tuple[Conflict, ...]:
     """Return every edit in conflict with its site in ``tree``; a patch in conflict without edits counts as one."""
     modules = Modules(tree)
-    found: list[Conflict] = []
+    stuck: list[Conflict] = []
     for status in statuses:
         if status.state is not State.CONFLICT:
             continue
         conflicting = [edit for edit in status.edits if edit.state is State.CONFLICT]
-        found += [_conflict(modules, status.patch, edit) for edit in conflicting]
+        stuck += [_conflict(modules, status.patch, edit) for edit in conflicting]
         if not status.edits:
-            found.append(Conflict(status.patch.id, "", "", status.patch.title, "", "", status.reason))
-    return tuple(found)
+            stuck.append(Conflict(status.patch.id, "", "", status.patch.title, "", "", status.reason))
+    return tuple(stuck)
 
 
 def at_site(tree: Tree, patch: Patch, edit: EditStatus) -> Conflict:
@@ -110,13 +110,13 @@ def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
     # `bytes.splitlines` splits where Python's tokenizer does; `str.splitlines` splits at more characters.
     lines = source.splitlines(keepends=True)
     start, end, place = _lines(module, status.site, edit.kind, forms, len(lines))
-    found = b"".join(lines[start:end]).decode(module.encoding)
+    text = b"".join(lines[start:end]).decode(module.encoding)
     if place is None:
-        form = max(forms, key=lambda each: difflib.SequenceMatcher(None, each[0], found).ratio())
+        form = max(forms, key=lambda candidate: difflib.SequenceMatcher(None, candidate[0], text).ratio())
     else:
         form = place.form
-    known = _known(module, status.site, edit.kind, place)
-    return Conflict(*fields, start + 1, end + 1, found, *(readable(code, known) for code in form))
+    bindings = _known(module, status.site, edit.kind, place)
+    return Conflict(*fields, start + 1, end + 1, text, *(readable(code, bindings) for code in form))
 
 
 def _known(module: cst.Module, site: str, kind: Kind, place: _FoundPlace | None) -> Bindings:
@@ -124,25 +124,25 @@ def _known(module: cst.Module, site: str, kind: Kind, place: _FoundPlace | None)
     scopes = resolve(module, site)
     context = tuple(map(Pattern.compile, getattr(kind, "context", ())))
     around = bindings_given(scopes[0], context) if len(scopes) == 1 else {}
-    known = around if isinstance(around, dict) else {}
+    bound = around if isinstance(around, dict) else {}
     if place is None:
-        return known
+        return bound
     (*block, (_, first)), (_, last) = place.first, place.last[-1]
     body = syntax.statements_of(syntax.node_at(module, tuple(block)))
-    found: tuple[cst.CSTNode, ...] = (syntax.node_at(module, place.first),)  # An `elif` is in no block.
+    nodes: tuple[cst.CSTNode, ...] = (syntax.node_at(module, place.first),)  # An `elif` is in no block.
     if body is not None and first is not None and last is not None:
-        found = tuple(body[first : last + 1])
+        nodes = tuple(body[first : last + 1])
     return {
-        "found": found,
-        **(_bindings(place, found)),
-        **known,
+        "found": nodes,
+        **(_bindings(place, nodes)),
+        **bound,
     }
 
 
-def _bindings(place: _FoundPlace, found: Sequence[cst.CSTNode]) -> Bindings:
+def _bindings(place: _FoundPlace, nodes: Sequence[cst.CSTNode]) -> Bindings:
     if place.bindings is not None:
         return place.bindings
-    return partly_bound(Pattern.compile(place.form[0]), found)
+    return partly_bound(Pattern.compile(place.form[0]), nodes)
 
 
 class _FoundPlace(NamedTuple):
@@ -221,7 +221,7 @@ def _around(scope: Scope, matches: Sequence[Match], form: _Form) -> _FoundPlace 
     agreed = {
         name: value
         for name, value in matches[0].bindings.items()
-        if all(syntax.same(value, each.bindings[name]) for each in matches)
+        if all(syntax.same(value, match.bindings[name]) for match in matches)
     }
     return _FoundPlace(first, last, form, agreed)
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from patchkit.codemods.kind import Kind
     from patchkit.patchset.patch import Edit, Fact, Part, Patch
     from patchkit.plan.examinations import Examinations
-    from patchkit.plan.locate import EditedFile, Workspace
+    from patchkit.plan.locate import EditedFile, Overlay
 
 
 @lru_cache(maxsize=2048)
@@ -56,69 +56,71 @@ def _key_of(patch: str, edit: Edit) -> str:
     return key_of(patch, msgspec.structs.replace(edit, change=ConvertedChange(edit.kind, edit.imports)))
 
 
-def _examined(space: Workspace, patch: Patch, edit: Edit) -> tuple[EditStatus, Examination]:
+def _examined(overlay: Overlay, patch: Patch, edit: Edit) -> tuple[EditStatus, Examination]:
     """Return an edit's location, as a status whose state is not yet decided, and its examination."""
-    if space.examinations is None:
-        return _examined_anew(space, patch, edit)
+    if overlay.examinations is None:
+        return _examined_anew(overlay, patch, edit)
     key = _key_of(f"{patch.id} {patch.form}", edit)
-    found = space.examinations.find(key, space.answer)
-    if found is None:
-        return _recorded(space, space.examinations, patch, edit)
-    before = space.snapshot()
+    result = overlay.examinations.find(key, overlay.answer)
+    if result is None:
+        return _recorded(overlay, overlay.examinations, patch, edit)
+    before = overlay.snapshot()
 
     @cache
     def now() -> Examination:
         return _examined_anew(before, patch, edit)[1]
 
     def explain() -> Reason:
-        return now().explain() if found.reason is None else found.reason
+        return now().explain() if result.reason is None else result.reason
 
     def rewrite() -> cst.Module:
         made = now().rewrite
         assert made is not None  # The examination that was remembered had a rewrite.
         return made()
 
-    state = SiteState(found.state)
-    status = EditStatus(edit.name, found.file, found.scope, State.CONFLICT, calls_runtime=found.calls_runtime)
+    state = SiteState(result.state)
+    status = EditStatus(
+        edit.name, result.file, result.scope, State.CONFLICT, calls_runtime=result.calls_runtime
+    )
     is_ready = state is SiteState.READY
-    return status, Examination(state, explain, rewrite if is_ready else None, found.added_imports)
+    return status, Examination(state, explain, rewrite if is_ready else None, result.added_imports)
 
 
 def _recorded(
-    space: Workspace, examinations: Examinations, patch: Patch, edit: Edit
+    overlay: Overlay, examinations: Examinations, patch: Patch, edit: Edit
 ) -> tuple[EditStatus, Examination]:
     """Examine an edit for which nothing is remembered, and remember the result."""
-    recording = space.snapshot(recording=True)
+    recording = overlay.snapshot(recording=True)
     status, examined = _examined_anew(recording, patch, edit)
     key, answers = _key_of(f"{patch.id} {patch.form}", edit), recording.answers
-    found = ExaminationResult(
+    result = ExaminationResult(
         status.file,
         status.site,
         examined.state.value,
         examined.added_imports,
         calls_runtime=status.calls_runtime,
     )
-    examinations.record(key, answers, found)
+    examinations.record(key, answers, result)
 
     def explain() -> Reason:
         reason = examined.explain()
-        examinations.record(key, answers, msgspec.structs.replace(found, reason=reason))
+        examinations.record(key, answers, msgspec.structs.replace(result, reason=reason))
         return reason
 
     return status, replace(examined, explain=explain)
 
 
-def _examined_anew(space: Workspace, patch: Patch, edit: Edit) -> tuple[EditStatus, Examination]:
-    place = space.locate_new(edit) if edit.kind.makes_file else space.locate_first(edit.addresses)
+def _examined_anew(overlay: Overlay, patch: Patch, edit: Edit) -> tuple[EditStatus, Examination]:
+    place = overlay.locate_new(edit) if edit.kind.makes_file else overlay.locate_first(edit.addresses)
     if isinstance(place, Examination):
-        nearest = space.nearest(edit.addresses)
+        nearest = overlay.nearest(edit.addresses)
         return EditStatus(edit.name, nearest.files[0], nearest.scope, State.CONFLICT), place
     with recursing(place.file):
         examined = _named(
             patch, edit, _examined_scope(edit.kind, place.scope, f"{comment_start(patch)} {edit.why}")
         )
         if edit.imports:
-            examined = _with_imports(space, place.scope, edit, examined)
+            examined = _with_imports(overlay, place.scope, edit, examined)
     calls = _calls_runtime(edit, examined)
     return EditStatus(edit.name, place.file, place.scope.name, State.CONFLICT, calls_runtime=calls), examined
 
@@ -163,7 +165,7 @@ def _examined_scope(kind: Kind, scope: Scope, note: str) -> Examination:
     return codemod_of(kind).examine(scope, note)
 
 
-def _with_imports(space: Workspace, scope: Scope, edit: Edit, examined: Examination) -> Examination:
+def _with_imports(overlay: Overlay, scope: Scope, edit: Edit, examined: Examination) -> Examination:
     """Add an edit's imports to its rewrite. An edit that is already in place must have them."""
     imports = [Import(code) for code in edit.imports]
     if examined.state is SiteState.PRESENT:
@@ -181,18 +183,18 @@ def _with_imports(space: Workspace, scope: Scope, edit: Edit, examined: Examinat
         return examined
     if not unmet:
         return examined
-    found = [space.from_defining_file(need) for need in unmet]
-    undefined = [need.code for need, home in zip(unmet, found, strict=True) if home is None]
+    homes = [overlay.from_defining_file(need) for need in unmet]
+    undefined = [need.code for need, home in zip(unmet, homes, strict=True) if home is None]
     if undefined:
         return absent(f"`{undefined[0]}`: the tree defines that neither there nor in exactly one other file")
 
     def rewrite() -> cst.Module:
         changed = examined.rewrite() if examined.rewrite is not None else scope.module
-        for need in found:
+        for need in homes:
             changed = need.add(changed) if need is not None else changed
         return changed
 
-    return ready(rewrite, tuple(need.code for need in found if need is not None))
+    return ready(rewrite, tuple(need.code for need in homes if need is not None))
 
 
 def _shadowing_conflict(
@@ -207,20 +209,20 @@ def _shadowing_conflict(
     return None
 
 
-def _in_each_file(space: Workspace, patch: Patch, edits: Sequence[Edit]) -> list[Edit]:
+def _in_each_file(overlay: Overlay, patch: Patch, edits: Sequence[Edit]) -> list[Edit]:
     """Return the edits, each whole-file edit once for every file with its sites.
 
     A tree in the middle of a move may have a file under both names.
     """
     placed: list[Edit] = []
     for edit in edits:
-        files = [file for file in edit.files if space.modules.source(file) is not None]
+        files = [file for file in edit.files if overlay.modules.source(file) is not None]
         is_whole = edit.scopes == ("",) and len(files) > 1
         having = [
             file
             for file in (files if is_whole else ())
             if any(
-                _examined(space, patch, _at_file(other, file))[1].state in _FOUND
+                _examined(overlay, patch, _at_file(other, file))[1].state in _FOUND
                 for other in edits
                 if other.kind.looks_inside and other.files == edit.files
             )
@@ -236,28 +238,28 @@ _EDITED = (
 _NOT_FOUND = "the change was made but is not found again"
 
 
-def _with_lines(space: Workspace, file: str, site: str, reason: Reason) -> str:
+def _with_lines(overlay: Overlay, file: str, site: str, reason: Reason) -> str:
     """Return a reason with the numbers of the lines that end it, unless the site has more lines like them, or none."""
-    numbers = _lines_of(space, file, site, frozenset(reason.lines)) if reason.lines else {}
-    if {text: len(found) for text, found in numbers.items()} != Counter(reason.lines):
+    numbers = _lines_of(overlay, file, site, frozenset(reason.lines)) if reason.lines else {}
+    if {text: len(lines) for text, lines in numbers.items()} != Counter(reason.lines):
         return reason.numbered()
     return reason.numbered([numbers[text].pop(0) for text in reason.lines])
 
 
-def _lines_of(space: Workspace, file: str, site: str, texts: frozenset[str]) -> dict[str, list[int]]:
+def _lines_of(overlay: Overlay, file: str, site: str, texts: frozenset[str]) -> dict[str, list[int]]:
     """Return the numbers of the lines of a site, as the tree has it, that are one of ``texts``."""
-    module = space.modules.index.module(file)
+    module = overlay.modules.index.module(file)
     lines = module.lines if module is not None else []
     functions = module.all_functions() if module is not None else ()
-    node = next((each.node for each in functions if each.qualname == site), None)
+    node = next((function.node for function in functions if function.qualname == site), None)
     start, end = (node.lineno - 1, node.end_lineno) if node is not None else (0, None)
-    found: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     for number, line in enumerate(lines[start:end], start + 1):
         text = line.strip()
         text = text.removeprefix("el") if text.startswith("elif ") else text  # As an edit quotes it.
         if text in texts:
-            found.setdefault(text, []).append(number)
-    return found
+            numbers.setdefault(text, []).append(number)
+    return numbers
 
 
 _FOUND = frozenset({SiteState.PRESENT, SiteState.READY})
@@ -277,7 +279,7 @@ def _description(fact: Fact) -> str:
     return f"other code in {_place(fact)}" if fact.has or fact.lacks else _place(fact)
 
 
-def _missing_shape_reason(space: Workspace, patch: Patch, part: Part, *, is_close: bool) -> str:
+def _missing_shape_reason(overlay: Overlay, patch: Patch, part: Part, *, is_close: bool) -> str:
     """Return the reason of a conflict with a tree that has none of the part's shapes, with what to do.
 
     ``is_close`` is whether the edits of the closest shape show which line differs.
@@ -286,7 +288,7 @@ def _missing_shape_reason(space: Workspace, patch: Patch, part: Part, *, is_clos
     matches = [
         place
         for place, fact in places.items()
-        if space.holds(msgspec.structs.replace(fact, has="", lacks=""))
+        if overlay.holds(msgspec.structs.replace(fact, has="", lacks=""))
     ]
     if not matches:
         return f"needs a tree with one of {', '.join(places)}, and this one has none of them"
@@ -299,74 +301,76 @@ def _missing_shape_reason(space: Workspace, patch: Patch, part: Part, *, is_clos
     )
 
 
-def _shapes(space: Workspace, part: Part) -> frozenset[str]:
-    return frozenset(name for name, facts in part.shapes.items() if all(space.holds(fact) for fact in facts))
+def _shapes(overlay: Overlay, part: Part) -> frozenset[str]:
+    return frozenset(
+        name for name, facts in part.shapes.items() if all(overlay.holds(fact) for fact in facts)
+    )
 
 
-def _has_comment(space: Workspace, files: Iterable[str], start: bytes) -> bool:
-    return any(start in (space.modules.source(file) or b"") for file in sorted(files))
+def _has_comment(overlay: Overlay, files: Iterable[str], start: bytes) -> bool:
+    return any(start in (overlay.modules.source(file) or b"") for file in sorted(files))
 
 
-def _closest_shape(space: Workspace, part: Part) -> frozenset[str]:
+def _closest_shape(overlay: Overlay, part: Part) -> frozenset[str]:
     """Return the closest shape for a tree that has none of the part's: the only one whose places exist."""
     matches = [
         name
         for name in part.any_shape_of
-        if all(space.holds(msgspec.structs.replace(fact, has="", lacks="")) for fact in part.shapes[name])
+        if all(overlay.holds(msgspec.structs.replace(fact, has="", lacks="")) for fact in part.shapes[name])
     ]
     return frozenset(matches if len(matches) == 1 else ())
 
 
-def _add_imports(space: Workspace, edit: Edit, file: str) -> None:
+def _add_imports(overlay: Overlay, edit: Edit, file: str) -> None:
     """Add an edit's imports to a file in which the edit itself is left to a person."""
-    module = space.get(file)
+    module = overlay.get(file)
     for need in map(Import, edit.imports):
-        home = space.from_defining_file(need)
+        home = overlay.from_defining_file(need)
         if module is not None and home is not None and need.missing(module):
             module = home.add(module)
-            space.put(file, module)
+            overlay.put(file, module)
 
 
 def evaluate(
-    space: Workspace, patch: Patch, *, try_closest_shape: bool = False, allow_partial: bool = False
+    overlay: Overlay, patch: Patch, *, try_closest_shape: bool = False, allow_partial: bool = False
 ) -> PatchStatus:
-    """Return the patch's status and make its pending edits in ``space``, unless it or a part of it conflicts.
+    """Return the patch's status and make its pending edits in ``overlay``, unless it or a part of it conflicts.
 
     If the tree has none of the shapes, ``try_closest_shape`` evaluates the edits of the closest shape, so that the
     conflicting ones are named. ``allow_partial`` does this too, and makes those edits of a conflicting patch whose
     sites are unambiguous. The closest shape is also used if the tree has a comment of the patch: its edits there were
     made for that shape.
     """
-    before = dict(space.edited)
-    found = {}
+    before = dict(overlay.edited)
+    statuses = {}
     for part in patch.all_parts:
-        unmet = next((fact for fact in part.applies_when if not space.holds(fact)), None)
+        unmet = next((fact for fact in part.applies_when if not overlay.holds(fact)), None)
         if unmet is None:
-            found[part.name] = _evaluate_part(
-                space, patch, part, try_closest_shape=try_closest_shape, allow_partial=allow_partial
+            statuses[part.name] = _evaluate_part(
+                overlay, patch, part, try_closest_shape=try_closest_shape, allow_partial=allow_partial
             )
             continue
         reason = unmet.why or f"needs a tree with {_description(unmet)}"
-        found[part.name] = PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
+        statuses[part.name] = PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
         if part is patch:
-            return found[part.name]
-    status = _together(patch, found) if patch.parts else found[""]
+            return statuses[part.name]
+    status = _together(patch, statuses) if patch.parts else statuses[""]
     if status.state is State.CONFLICT and not allow_partial:
-        space.edited = before
+        overlay.edited = before
     return status
 
 
 def _evaluate_part(
-    space: Workspace, patch: Patch, part: Part, *, try_closest_shape: bool, allow_partial: bool
+    overlay: Overlay, patch: Patch, part: Part, *, try_closest_shape: bool, allow_partial: bool
 ) -> PatchStatus:
-    """Return the status of a part and make its pending edits in ``space``."""
-    before = dict(space.edited)
-    pristine = space.pristine()
-    has_landed = bool(part.upstream_when) and all(map(pristine.holds, part.upstream_when))
-    evaluation = _Evaluation(space, patch, part, pristine, has_landed)
+    """Return the status of a part and make its pending edits in ``overlay``."""
+    before = dict(overlay.edited)
+    pristine = overlay.pristine()
+    has_upstream_change = bool(part.upstream_when) and all(map(pristine.holds, part.upstream_when))
+    evaluation = _Evaluation(overlay, patch, part, pristine, has_upstream_change)
     if patch.diffs:
         return _summarise(evaluation, evaluation.landed(allow_partial=allow_partial))
-    shapes = _shapes(space, part)
+    shapes = _shapes(overlay, part)
     is_shapeless = bool(part.any_shape_of) and not shapes & set(part.any_shape_of)
     is_there = is_shapeless and evaluation.has_comment
     if is_shapeless:
@@ -380,17 +384,17 @@ def _evaluate_part(
         status = evaluation.status(edit)
         statuses.append(status)
         if allow_partial and status.state is State.CONFLICT and not edit.kind.makes_file:
-            _add_imports(space, edit, status.file)
+            _add_imports(overlay, edit, status.file)
     is_stuck = any(status.state is State.CONFLICT for status in statuses)
     if is_shapeless and not is_there and not is_stuck:  # The shape was a guess.
-        space.edited = before
+        overlay.edited = before
         return evaluation.shape_conflict()
-    if not statuses and has_landed:
+    if not statuses and has_upstream_change:
         reason = "the tree has upstream's change in part, and this patch makes none of the rest"
         return PatchStatus(patch, State.NOT_APPLICABLE, (), reason)
     summary = _summarise(evaluation, statuses)
     if part is not patch and part.left_out and summary.state not in IN_PLACE:
-        space.edited = before
+        overlay.edited = before
         absent = (
             replace(status, state=State.NOT_APPLICABLE, reason=part.left_out)
             for status in statuses
@@ -400,21 +404,21 @@ def _evaluate_part(
     return summary
 
 
-def _together(patch: Patch, found: dict[str, PatchStatus]) -> PatchStatus:
+def _together(patch: Patch, statuses: dict[str, PatchStatus]) -> PatchStatus:
     """Return the status of a patch from those of its parts, by name; what it stands for itself has none."""
-    edits = tuple(edit for status in found.values() for edit in status.edits)
+    edits = tuple(edit for status in statuses.values() for edit in status.edits)
     states = {
-        name: status.state for name, status in found.items() if status.state is not State.NOT_APPLICABLE
+        name: status.state for name, status in statuses.items() if status.state is not State.NOT_APPLICABLE
     }
     if not states:
-        return replace(found[""], edits=edits)
-    for name, status in found.items():
+        return replace(statuses[""], edits=edits)
+    for name, status in statuses.items():
         if status.state is State.CONFLICT:
             reason = f"{name}: {status.reason}" if name else status.reason
             return PatchStatus(patch, State.CONFLICT, edits, reason)
     kinds = set(states.values())
     if kinds == {State.PENDING}:
-        return PatchStatus(patch, State.PENDING, edits, _reasons(found))
+        return PatchStatus(patch, State.PENDING, edits, _reasons(statuses))
     if kinds & {State.PENDING, State.PARTIAL}:
         missing = [name for name, state in states.items() if state is State.PENDING]
         # Upstream's form lacks what it never had; a part that patchkit did not complete is a fault.
@@ -424,18 +428,18 @@ def _together(patch: Patch, found: dict[str, PatchStatus]) -> PatchStatus:
             return PatchStatus(patch, State.PENDING, edits, f"upstream's {which}")
         parts = [f"the edits of {_listed(missing)} are missing"] if missing else []
         parts += [
-            " of ".join(filter(None, (found[name].reason, name)))
+            " of ".join(filter(None, (statuses[name].reason, name)))
             for name, state in states.items()
             if state is State.PARTIAL
         ]
         return PatchStatus(patch, State.PARTIAL, edits, "; ".join(parts))
     order = (State.APPLIED, State.UPSTREAM, State.UNKNOWN)
-    return PatchStatus(patch, next(state for state in order if state in kinds), edits, _reasons(found))
+    return PatchStatus(patch, next(state for state in order if state in kinds), edits, _reasons(statuses))
 
 
-def _reasons(found: dict[str, PatchStatus]) -> str:
+def _reasons(statuses: dict[str, PatchStatus]) -> str:
     """Return what is said of parts that a person made, in place or still to be made."""
-    said = (status.reason for status in found.values() if status.state is not State.NOT_APPLICABLE)
+    said = (status.reason for status in statuses.values() if status.state is not State.NOT_APPLICABLE)
     return "; ".join(filter(None, said))
 
 
@@ -447,16 +451,16 @@ def _listed(names: Sequence[str]) -> str:
 class _Evaluation:
     """The evaluation of a part of a patch on a tree.
 
-    ``pristine`` is the tree without the edits of earlier patches; ``has_landed`` is whether it has upstream's change.
+    ``pristine`` is the tree without the edits of earlier patches, which may have upstream's change.
     ``customised`` are the edits that the tree has in a form of its own. ``noted`` are the edits that a comment marks as
     made or accepted by hand.
     """
 
-    space: Workspace
+    overlay: Overlay
     patch: Patch
     part: Part
-    pristine: Workspace
-    has_landed: bool
+    pristine: Overlay
+    has_upstream_change: bool
     customised: list[EditStatus] = field(default_factory=list)
     noted: dict[str, list[str]] = field(default_factory=dict)
 
@@ -483,7 +487,7 @@ class _Evaluation:
             words |= {
                 f"{how}: {edit.name}": edit.part for how in (BY_HAND, ACCEPTED) for edit in self.patch.edits
             }
-            unknown = None if self.has_landed else self.part.name
+            unknown = None if self.has_upstream_change else self.part.name
             said = (text for source in sources for text in comments_of(source, self.patch.id))
             if any(words.get(text, unknown) == self.part.name for text in said):
                 return True
@@ -493,19 +497,21 @@ class _Evaluation:
         """Return whose the edits in place are: APPLIED for patchkit's, UPSTREAM, or UNKNOWN if nothing tells.
 
         A comment and a call of the runtime show that they are patchkit's, and for a part that upstream never had (no
-        ``upstream_when``) a comment of any patch. ``has_landed`` shows that they are upstream's, or, where no fact can
-        tell, that upstream has a commit or pull request of the part.
+        ``upstream_when``) a comment of any patch. ``has_upstream_change`` shows that they are upstream's,
+        or, where no fact can tell, that upstream has a commit or pull request of the part.
         """
         part, files = self.part, {status.file for status in statuses}
         is_commented = (
             self.is_commented(files)
             if part.upstream_when
-            else _has_comment(self.space, files, COMMENT_PREFIX.encode())
+            else _has_comment(self.overlay, files, COMMENT_PREFIX.encode())
         )
         if is_commented or any(status.calls_runtime for status in statuses):
             return State.APPLIED
         is_named = part is self.patch and self.patch.has_pull_request
-        is_upstreams = self.has_landed if part.upstream_when else bool(part.upstream_commit) or is_named
+        is_upstreams = (
+            self.has_upstream_change if part.upstream_when else bool(part.upstream_commit) or is_named
+        )
         return State.UPSTREAM if is_upstreams else State.UNKNOWN
 
     def shape_conflict(self, *, is_close: bool = False) -> PatchStatus:
@@ -515,85 +521,91 @@ class _Evaluation:
 
     def edits(self, shapes: frozenset[str]) -> list[Edit]:
         """Return the edits for a tree with these shapes, each with its file."""
-        is_upstreams = self.has_landed and not self.has_comment
+        is_upstreams = self.has_upstream_change and not self.has_comment
         counting = [
             edit
             for edit in self.patch.edits_of(self.part.name)
             if (not edit.shapes or shapes & set(edit.shapes)) and not (edit.beyond_upstream and is_upstreams)
         ]
-        return _in_each_file(self.space, self.patch, counting)
+        return _in_each_file(self.overlay, self.patch, counting)
 
     def status(self, edit: Edit) -> EditStatus:
-        """Return an edit's status, and make the edit in the workspace if it is pending."""
-        status, examined = _examined(self.space, self.patch, edit)
+        """Return an edit's status, and make the edit in the overlay if it is pending."""
+        status, examined = _examined(self.overlay, self.patch, edit)
         is_there = examined.state is SiteState.PRESENT
         how = BY_HAND if is_there else ACCEPTED
-        if is_noted(self.space.modules.source(status.file) or b"", self.patch.id, edit.name, how):
+        if is_noted(self.overlay.modules.source(status.file) or b"", self.patch.id, edit.name, how):
             self.noted.setdefault(how, []).append(edit.name)
             return replace(status, state=State.APPLIED, reason=how)
         if is_there:
             return self._in_place(edit, status, examined.reason)
         if examined.state is SiteState.READY and examined.rewrite is not None:
             return self._made(edit, status, examined)
-        if examined.state is SiteState.ABSENT and self.has_landed:
+        if examined.state is SiteState.ABSENT and self.has_upstream_change:
             return replace(status, state=State.UPSTREAM, reason=_CHANGED)
         if examined.state is SiteState.ABSENT and edit.optional:
             return replace(status, state=State.NOT_APPLICABLE, reason=edit.optional)
-        return replace(status, reason=_with_lines(self.space, status.file, status.site, examined.explain()))
+        return replace(status, reason=_with_lines(self.overlay, status.file, status.site, examined.explain()))
 
     def landed(self, *, allow_partial: bool) -> list[EditStatus]:
         """Return the statuses of a diff's edits, and make those that are pending, unless one conflicts."""
-        tree = self.space.tree
+        tree = self.overlay.tree
         source = landing.landed(self.patch, tree)
-        known = landing.statuses(source)
-        is_upstreams = not self.has_comment and (self.has_landed or self._is_in_history(known))
+        statuses = landing.statuses(source)
+        is_upstreams = not self.has_comment and (self.has_upstream_change or self._is_in_history(statuses))
         if is_upstreams and not source.is_in_place:
             return [
-                each if each.state is State.APPLIED else replace(each, state=State.UPSTREAM, reason=_CHANGED)
-                for each in known
+                status
+                if status.state is State.APPLIED
+                else replace(status, state=State.UPSTREAM, reason=_CHANGED)
+                for status in statuses
             ]
-        settled = [
-            replace(each, state=State.CONFLICT, reason=_EDITED)
-            if each.state is State.PENDING and landing.is_edited(self.patch, tree, source, each)
-            else each
-            for each in map(self._settled, known)
+        noted = [
+            replace(status, state=State.CONFLICT, reason=_EDITED)
+            if status.state is State.PENDING and landing.is_edited(self.patch, tree, source, status)
+            else status
+            for status in map(self._as_noted, statuses)
         ]
-        is_stuck = any(each.state is State.CONFLICT for each in settled)
-        if any(each.state is State.PENDING for each in settled) and (allow_partial or not is_stuck):
+        is_stuck = any(status.state is State.CONFLICT for status in noted)
+        if any(status.state is State.PENDING for status in noted) and (allow_partial or not is_stuck):
             made = landing.contents(self.patch, tree, source)
             again = landing.statuses(landing.landed(self.patch, OverlayTree(tree, made)))
-            lost = {each.name for each in again if each.state is not State.APPLIED}
-            lost -= {each.name for each in known if each.state is State.CONFLICT}
+            lost = {status.name for status in again if status.state is not State.APPLIED}
+            lost -= {status.name for status in statuses if status.state is State.CONFLICT}
             if lost:
                 return [
-                    replace(each, state=State.CONFLICT, reason=_NOT_FOUND) if each.name in lost else each
-                    for each in settled
+                    replace(status, state=State.CONFLICT, reason=_NOT_FOUND)
+                    if status.name in lost
+                    else status
+                    for status in noted
                 ]
             for file, content in made.items():
-                self.space.land(file, content)
-        return settled
+                self.overlay.land(file, content)
+        return noted
 
-    def _is_in_history(self, known: Sequence[EditStatus]) -> bool:
+    def _is_in_history(self, statuses: Sequence[EditStatus]) -> bool:
         """Return whether the tree comes after upstream's commit; not if it has nothing of it, as after a revert.
 
         Nobody has to ask if it has all of it.
         """
         commit, subject = self.patch.upstream_commit, self.patch.upstream_subject
-        states = {each.state for each in known}
-        return states not in ({State.PENDING}, {State.APPLIED}) and self.space.modules.has_commit(
+        states = {status.state for status in statuses}
+        return states not in ({State.PENDING}, {State.APPLIED}) and self.overlay.modules.has_commit(
             commit, subject
         )
 
-    def _settled(self, status: EditStatus) -> EditStatus:
+    def _as_noted(self, status: EditStatus) -> EditStatus:
         """Return a diff's edit as a person or an earlier patch made it, if one of them did."""
         is_there = status.state is State.APPLIED
         how = BY_HAND if is_there else ACCEPTED
-        if is_noted(self.space.modules.source(status.file) or b"", self.patch.id, status.name, how):
+        if is_noted(self.overlay.modules.source(status.file) or b"", self.patch.id, status.name, how):
             self.noted.setdefault(how, []).append(status.name)
             return replace(status, state=State.APPLIED, reason=how)
-        if is_there and status.file in self.space.edited:
+        if is_there and status.file in self.overlay.edited:
             source = landing.landed(self.patch, self.pristine.tree)
-            before = next((each for each in landing.statuses(source) if each.name == status.name), status)
+            before = next(
+                (earlier for earlier in landing.statuses(source) if earlier.name == status.name), status
+            )
             if before.state is not State.APPLIED:
                 return replace(status, state=State.PENDING)
         return status
@@ -604,7 +616,7 @@ class _Evaluation:
             self.customised.append(status)
             return status
         is_fresh = (
-            status.file in self.space.edited
+            status.file in self.overlay.edited
             and _examined(self.pristine, self.patch, edit)[1].state is not SiteState.PRESENT
         )
         if is_fresh:
@@ -614,34 +626,34 @@ class _Evaluation:
     def _made(self, edit: Edit, status: EditStatus, examined: Examination) -> EditStatus:
         """Make an edit, and undo it if a second examination does not find it in place."""
         assert examined.rewrite is not None
-        undone = dict(self.space.edited)
+        undone = dict(self.overlay.edited)
         key = _key_of(f"{self.patch.id} {self.patch.form}", edit)
         what = (key, status.site, *examined.added_imports)
-        self.space.make(status.file, examined.rewrite, *what)
-        _, again = _examined(self.space, self.patch, edit)
+        self.overlay.make(status.file, examined.rewrite, *what)
+        _, again = _examined(self.overlay, self.patch, edit)
         is_found = again.state is SiteState.PRESENT
         meets_own = is_found and self._meets_own_code(edit, status.file, undone)
         if is_found and not meets_own:
             return replace(status, state=State.PENDING)
-        self.space.edited = undone
+        self.overlay.edited = undone
         reason = f"the edit was made but is not found again ({again.reason or 'it matches once more'})"
         return replace(status, state=State.CONFLICT, reason=_OLDER_FORM if meets_own else reason)
 
     def _meets_own_code(self, edit: Edit, file: str, undone: Mapping[str, EditedFile]) -> bool:
         """Return whether an edit nested its code in code of its patch, or put it beside the same one, edited since."""
         start = comment_start(self.patch)
-        if start.encode() not in (self.space.modules.source(file) or b""):
+        if start.encode() not in (self.overlay.modules.source(file) or b""):
             return False  # Nothing is parsed for a tree without the patch.
-        before = undone[file].module if file in undone else self.space.modules.get(file)
-        after = self.space.get(file)
+        before = undone[file].module if file in undone else self.overlay.modules.get(file)
+        after = self.overlay.get(file)
         if before is None or after is None:
             return False
-        old, new = (source_of(each).decode(errors="replace").splitlines() for each in (before, after))
+        old, new = (source_of(module).decode(errors="replace").splitlines() for module in (before, after))
         codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
         return any(
             _stands_at(f"{COMMENT_PREFIX[:2]}{start} {edit.why}", old, begin)
             if tag == "insert"
-            else any(_is_below(start, old, at) for at in range(begin, end))
+            else any(_is_below(start, old, index) for index in range(begin, end))
             for tag, begin, end, _, _ in codes
             if tag != "equal"
         )
@@ -653,43 +665,43 @@ _OLDER_FORM = (
 )
 
 
-def _is_below(start: str, lines: Sequence[str], at: int) -> bool:
+def _is_below(start: str, lines: Sequence[str], index: int) -> bool:
     """Return whether the comments directly above a line of code have one that begins like this."""
-    above = takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[:at]))
-    return not lines[at].lstrip().startswith("#") and any(start in line for line in above)
+    above = takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[:index]))
+    return not lines[index].lstrip().startswith("#") and any(start in line for line in above)
 
 
-def _stands_at(note: str, lines: Sequence[str], at: int) -> bool:
+def _stands_at(note: str, lines: Sequence[str], index: int) -> bool:
     """Return whether the code directly above or below a place begins with a comment."""
-    above = takewhile(str.strip, reversed(lines[:at]))
-    return any(line.strip() == note for line in (*above, *lines[at : at + 1]))
+    above = takewhile(str.strip, reversed(lines[:index]))
+    return any(line.strip() == note for line in (*above, *lines[index : index + 1]))
 
 
 def _summarise(evaluation: _Evaluation, statuses: list[EditStatus]) -> PatchStatus:
     """Return a part's status from its edits' states; customised edits count only if there are no others."""
     patch, customised = evaluation.patch, evaluation.customised
     provenance = evaluation.provenance(statuses)
-    settled = tuple(
+    noted = tuple(
         replace(status, state=provenance) if status.state is State.APPLIED else status for status in statuses
     )
     parts = [f"{how}: {', '.join(names)}" for how, names in sorted(evaluation.noted.items())]
-    adapted = [each for each in settled if patch.diffs and each.state is State.PENDING and each.reason]
-    parts += [f"{each.name}: {each.reason}" for each in adapted]
+    adapted = [status for status in noted if patch.diffs and status.state is State.PENDING and status.reason]
+    parts += [f"{status.name}: {status.reason}" for status in adapted]
     own = "; ".join([*(status.reason for status in customised), *parts])
-    states = {status.state for status in settled if status not in customised} - {State.NOT_APPLICABLE}
+    states = {status.state for status in noted if status not in customised} - {State.NOT_APPLICABLE}
     if not states and customised:
-        return PatchStatus(patch, State.UPSTREAM, settled, own)
+        return PatchStatus(patch, State.UPSTREAM, noted, own)
     if not states:
-        return PatchStatus(patch, State.NOT_APPLICABLE, settled, "no site of this patch is in the tree")
+        return PatchStatus(patch, State.NOT_APPLICABLE, noted, "no site of this patch is in the tree")
     if State.CONFLICT in states:
-        first = next(status for status in settled if status.state is State.CONFLICT)
-        return PatchStatus(patch, State.CONFLICT, settled, first.placed_reason)
+        first = next(status for status in noted if status.state is State.CONFLICT)
+        return PatchStatus(patch, State.CONFLICT, noted, first.placed_reason)
     if states == {State.PENDING}:
-        return PatchStatus(patch, State.PENDING, settled, own)
+        return PatchStatus(patch, State.PENDING, noted, own)
     if State.PENDING in states:
         # As with parts: what upstream has of one lacks what upstream never had.
         is_upstreams = evaluation.part is not patch and provenance is not State.APPLIED
         state = State.PENDING if is_upstreams else State.PARTIAL
-        return PatchStatus(patch, state, settled, missing_reason(settled))
+        return PatchStatus(patch, state, noted, missing_reason(noted))
     whose = provenance if provenance in states else State.UPSTREAM
-    return PatchStatus(patch, whose, settled, own)
+    return PatchStatus(patch, whose, noted, own)

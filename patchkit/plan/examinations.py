@@ -80,15 +80,15 @@ class RememberedResult(msgspec.Struct, frozen=True):
 class Examinations:
     """The results for edits and facts in all trees seen so far."""
 
-    def __init__(self, known: Iterable[RememberedResult] = ()) -> None:
+    def __init__(self, results: Iterable[RememberedResult] = ()) -> None:
         self._decisions: dict[str, Decisions[ExaminationResult]] = {}
         self._fresh: dict[tuple[str, tuple[AnsweredQuestion, ...]], ExaminationResult] = {}
-        for each in known:
-            self.load(each)
+        for result in results:
+            self.load(result)
 
-    def load(self, known: RememberedResult) -> None:
+    def load(self, result: RememberedResult) -> None:
         """Add a result from elsewhere; it does not count as fresh."""
-        self._decisions.setdefault(known.key, Decisions()).add(known.answers, known.result)
+        self._decisions.setdefault(result.key, Decisions()).add(result.answers, result.result)
 
     def record(self, key: str, answers: tuple[AnsweredQuestion, ...], result: ExaminationResult) -> None:
         """Add a result."""

@@ -44,8 +44,8 @@ def faults_of(patch: Patch, example: PatchExample) -> Iterator[str]:
     (status,) = plan.patches
     if example.refusal:
         if example.refusal not in status.reason:
-            found = status.reason or f"it is {status.state.value}"
-            yield f"expected the refusal {example.refusal!r}, found: {found}"
+            problem = status.reason or f"it is {status.state.value}"
+            yield f"expected the refusal {example.refusal!r}, found: {problem}"
         return
     if status.state is State.CONFLICT:
         yield status.reason

@@ -22,14 +22,14 @@ def fitting_plan(make: Callable[[frozenset[str]], Plan]) -> Plan:
     A patch needs the patches that it requires. Each patch that is left out keeps the state in which it was left out.
     """
     plan = make(frozenset())
-    known = {status.patch.id: status for status in plan.patches}
+    by_id = {status.patch.id: status for status in plan.patches}
     left_out: dict[str, str] = {}
     while fresh := {name: why for name, why in _unfit(plan.patches).items() if name not in left_out}:
         left_out |= fresh
-        if any(known[name].state in _OPEN for name in fresh):
+        if any(by_id[name].state in _OPEN for name in fresh):
             plan = make(frozenset(left_out))
-            known |= {status.patch.id: status for status in plan.patches}
-    return replace(plan, patches=_with_reasons(known.values(), left_out), left_out=left_out)
+            by_id |= {status.patch.id: status for status in plan.patches}
+    return replace(plan, patches=_with_reasons(by_id.values(), left_out), left_out=left_out)
 
 
 def with_left_out(statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:

@@ -60,12 +60,12 @@ def landed(patch: Patch, tree: Tree, markers: str = "") -> LandedDiff:
 
     With ``markers``, a name, the landing has the files with conflict markers.
     """
-    found = []
+    candidates = []
     for diff in sorted(patch.diffs, key=lambda diff: -_nearness(diff, tree)):
-        found.append(_landed(diff, tree, patch.id, markers))
-        if found[-1].is_in_place:
-            return found[-1]
-    return next((each for each in found if each.is_clean), found[0])
+        candidates.append(_landed(diff, tree, patch.id, markers))
+        if candidates[-1].is_in_place:
+            return candidates[-1]
+    return next((candidate for candidate in candidates if candidate.is_clean), candidates[0])
 
 
 def contents(patch: Patch, tree: Tree, source: LandedDiff) -> Contents:
@@ -75,12 +75,12 @@ def contents(patch: Patch, tree: Tree, source: LandedDiff) -> Contents:
     if any(_without_comments(before, patch.id) != before for before in map(tree.read, landing.contents)):
         # The comment of what is there stays where it is.
         landing = land(source.diff.files, Trees(_base(source.diff), tree), adapting=False)
-    found: dict[str, bytes | None] = {}
+    texts: dict[str, bytes | None] = {}
     for file, text in landing.contents.items():
         before = tree.read(file) or b""
         is_new = text is not None and file.endswith(".py") and _without_comments(before, patch.id) == before
-        found[file] = _commented(before, text, comment) if is_new and text is not None else text
-    return found
+        texts[file] = _commented(before, text, comment) if is_new and text is not None else text
+    return texts
 
 
 def statuses(source: LandedDiff) -> list[EditStatus]:
@@ -106,7 +106,7 @@ def is_edited(patch: Patch, tree: Tree, source: LandedDiff, status: EditStatus) 
     codes = [
         None
         if scope is None
-        else [each.code for each in scope.flat() if not (each.is_definition or each.parts)]
+        else [item.code for item in scope.flat() if not (item.is_definition or item.children)]
         for scope in scopes
     ]
     return codes[0] != codes[1]
@@ -129,25 +129,27 @@ def clash(patch: Patch, tree: Tree, name: str) -> Clash:
     """Return why an edit of a diff cannot be made in a tree."""
     source = landed(patch, tree)
     part, edits = source.diff.edits[name], source.edits[name]
-    edit = next((each for each in edits if each.outcome in NOT_MADE), None)
+    edit = next((edit_found for edit_found in edits if edit_found.outcome in NOT_MADE), None)
     region = edit.region if edit is not None else None
     if edit is None or region is None or not _home(edit, source.landing):
-        known = edit if edit is not None and (edit.base_text or edit.wanted) else None
-        expected, wanted = (known.base_text, known.wanted) if known else (part.removed, part.added)
+        edit_found = edit if edit is not None and (edit.base_text or edit.wanted) else None
+        expected, wanted = (
+            (edit_found.base_text, edit_found.wanted) if edit_found else (part.removed, part.added)
+        )
         return Clash("", expected, wanted, 0, 0)
     line, end = region.lines()
     own = tree.read(_home(edit, source.landing)) or b""
     # The comments of the patch are in the file, and not in what was merged.
-    line, end = (_in_file(each, own, patch.id) for each in (line, end))
-    found = b"".join(own.splitlines(keepends=True)[line - 1 : end - 1]).decode(errors="replace")
-    return Clash(found, edit.base_text, edit.wanted, line, end)
+    line, end = (_in_file(number, own, patch.id) for number in (line, end))
+    text = b"".join(own.splitlines(keepends=True)[line - 1 : end - 1]).decode(errors="replace")
+    return Clash(text, edit.base_text, edit.wanted, line, end)
 
 
 def _in_file(number: int, text: bytes, identifier: str) -> int:
     """Return the number that a line without the comments of a patch has in the file."""
     start = f"{COMMENT_PREFIX}{identifier}:".encode()
-    for at, line in enumerate(text.splitlines(), 1):
-        if at <= number and line.strip().startswith(start):
+    for line_number, line in enumerate(text.splitlines(), 1):
+        if line_number <= number and line.strip().startswith(start):
             number += 1
     return number
 
@@ -165,7 +167,7 @@ def marked(patch: Patch, tree: Tree) -> Contents:
     pattern = re.compile(r"(?<=\(patchkit )\S+ edit-\d+(?=[,)])")
 
     def named(text: bytes) -> bytes:
-        return pattern.sub(lambda found: names.get(found[0], found[0]), text.decode()).encode()
+        return pattern.sub(lambda match: names.get(match[0], match[0]), text.decode()).encode()
 
     changed = {file: text for file, text in source.landing.marked.items() if text != tree.read(file)}
     return {file: named(text) if text is not None else None for file, text in changed.items()}
@@ -177,13 +179,13 @@ def _in_order(landing: Landing) -> list[EditOutcome]:
 
 def _status(name: str, source: LandedDiff) -> EditStatus:
     part, edits = source.diff.edits[name], source.edits[name]
-    known = _file(part.file, source.landing)
-    file = known.onto if known is not None else part.file
-    worst = next((each for each in edits if each.outcome in NOT_MADE), None)
+    landed_file = _file(part.file, source.landing)
+    file = landed_file.onto if landed_file is not None else part.file
+    worst = next((edit for edit in edits if edit.outcome in NOT_MADE), None)
     if worst is not None:
         return EditStatus(name, _home(worst, source.landing) or file, part.site, State.CONFLICT, worst.reason)
-    made = next((each for each in edits if each.outcome is Outcome.CHANGED), None) or next(
-        (each for each in edits if each.outcome is Outcome.LANDED), None
+    made = next((edit for edit in edits if edit.outcome is Outcome.CHANGED), None) or next(
+        (edit for edit in edits if edit.outcome is Outcome.LANDED), None
     )
     if made is None:
         return EditStatus(name, file, part.site, State.APPLIED)
@@ -193,12 +195,12 @@ def _status(name: str, source: LandedDiff) -> EditStatus:
 def _home(edit: EditOutcome, landing: Landing) -> str:
     """Return the file in which an edit is made, which may be another than that of the change."""
     place = edit.place
-    around = () if place is None else (place, *place.around)
-    return next((file for file, root in landing.roots.items() if any(each is root for each in around)), "")
+    around = () if place is None else (place, *place.ancestors)
+    return next((file for file, root in landing.roots.items() if any(outer is root for outer in around)), "")
 
 
 def _file(name: str, landing: Landing) -> LandedFile | None:
-    return next((each for each in landing.files if each.file == name), None)
+    return next((landed_file for landed_file in landing.files if landed_file.file == name), None)
 
 
 class _Known(NamedTuple):
@@ -222,14 +224,14 @@ _MOST_KNOWN = 4
 
 
 def _landed(diff: BasedDiff, tree: Tree, identifier: str, markers: str) -> LandedDiff:
-    known = _KNOWN.get(f"{identifier} {diff.name}", list)
-    for each in known:
-        if each.diff == diff and each.markers == markers and each.holds(tree):
-            return each.source
+    remembered = _KNOWN.get(f"{identifier} {diff.name}", list)
+    for entry in remembered:
+        if entry.diff == diff and entry.markers == markers and entry.holds(tree):
+            return entry.source
     seen = _Seen(tree, "" if markers else identifier)
     landing = land(diff.files, Trees(_base(diff), seen), markers, adapting=False)
     source = LandedDiff(diff, landing, _by_part(diff, landing))
-    known[:] = [_Known(diff, markers, seen.texts, seen.lists, source), *known[: _MOST_KNOWN - 1]]
+    remembered[:] = [_Known(diff, markers, seen.texts, seen.lists, source), *remembered[: _MOST_KNOWN - 1]]
     return source
 
 
@@ -238,19 +240,19 @@ def _by_part(diff: BasedDiff, landing: Landing) -> dict[str, list[EditOutcome]]:
 
     An edit of a whole file belongs to all parts of it, another to that of the innermost class or function around it.
     """
-    found: dict[str, list[EditOutcome]] = {name: [] for name in diff.edits}
+    parts: dict[str, list[EditOutcome]] = {name: [] for name in diff.edits}
     names: dict[str, list[str]] = {}
     for name, part in diff.edits.items():
         names.setdefault(part.file, []).append(name)
-    moved = [each for each in landing.files if diff.files[each.file][1] is None]
+    moved = [landed_file for landed_file in landing.files if diff.files[landed_file.file][1] is None]
     for file, inside in names.items():
-        known = _file(file, landing)
+        own_landed = _file(file, landing)
         # A new file that is a deleted one under another name is a part of that one's edits.
-        for each in (known,) if known is not None else moved:
-            for edit in each.edits:
+        for landed_file in (own_landed,) if own_landed is not None else moved:
+            for edit in landed_file.edits:
                 for name in inside if not edit.site else [_nearest(diff, inside, edit.site)]:
-                    found[name].append(edit)
-    return found
+                    parts[name].append(edit)
+    return parts
 
 
 def _nearest(diff: BasedDiff, names: Sequence[str], site: str) -> str:
@@ -298,10 +300,10 @@ def _base(diff: BasedDiff) -> MemoryTree:
     for other in diff.others:
         file, _, site = other.partition("::")
         sites.setdefault(file, []).append(site.split(".") if site else [])
-    headers = {file: "\n".join(_headers(known)).encode() for file, known in sites.items()}
-    known = {file: before for file, (before, _) in diff.files.items() if before is not None}
-    new = diff.files.keys() - known.keys()
-    texts = {file: text for file, text in headers.items() if file not in new} | known
+    headers = {file: "\n".join(_headers(lines)).encode() for file, lines in sites.items()}
+    texts_before = {file: before for file, (before, _) in diff.files.items() if before is not None}
+    new = diff.files.keys() - texts_before.keys()
+    texts = {file: text for file, text in headers.items() if file not in new} | texts_before
     return MemoryTree(texts, package_label="the base of the diff", line_length=0)
 
 
@@ -321,7 +323,7 @@ def _commented(before: bytes, after: bytes, comment: str) -> bytes:
     """Return a text with a comment above the first statement that differs; unchanged if it is not valid Python."""
     lines = after.splitlines(keepends=True)
     old = before.splitlines(keepends=True)
-    first = next((at for at, pair in enumerate(zip_longest(old, lines)) if pair[0] != pair[1]), 0) + 1
+    first = next((index for index, pair in enumerate(zip_longest(old, lines)) if pair[0] != pair[1]), 0) + 1
     try:
         statements = [
             (first_line(node) + 1, node.end_lineno or node.lineno)
@@ -330,13 +332,13 @@ def _commented(before: bytes, after: bytes, comment: str) -> bytes:
         ]
     except INVALID:
         return after
-    around = max((each for each in statements if each[0] <= first <= each[1]), default=None)
-    place = around or min((each for each in statements if each[0] > first), default=None)
-    at = place[0] - 1 if place is not None else len(lines)
-    line = lines[at] if at < len(lines) else b""
+    around = max((extent for extent in statements if extent[0] <= first <= extent[1]), default=None)
+    place = around or min((extent for extent in statements if extent[0] > first), default=None)
+    index = place[0] - 1 if place is not None else len(lines)
+    line = lines[index] if index < len(lines) else b""
     indent = line[: len(line) - len(line.lstrip(b" \t"))]
     end = newline_of(after)
-    if at == len(lines) and lines and not lines[-1].endswith(b"\n"):
+    if index == len(lines) and lines and not lines[-1].endswith(b"\n"):
         lines[-1] += end
     written = comment.encode(encoding_of(after), "replace")
-    return b"".join((*lines[:at], indent, written, end, *lines[at:]))
+    return b"".join((*lines[:index], indent, written, end, *lines[index:]))

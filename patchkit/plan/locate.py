@@ -21,7 +21,7 @@ from patchkit.errors import ConflictError
 from patchkit.plan.examinations import ExaminationResult
 from patchkit.tree.index import linearised
 from patchkit.tree.limits import recursing
-from patchkit.tree.modules import PlainText, is_no_file, plain
+from patchkit.tree.modules import PlainText, is_no_file, text_module
 from patchkit.tree.sglang import files_of, module_of, serves
 from patchkit.tree.tree import TreeAbove
 
@@ -97,14 +97,14 @@ class EditedFile:
             waiting = [self]
             while waiting[-1]._before is not None and waiting[-1]._before._module is None:
                 waiting.append(waiting[-1]._before)
-            for each in reversed(waiting):  # Oldest first; recursion would overflow on a long chain.
-                each._module = each._make()
-                each._before = None
+            for waiting_file in reversed(waiting):  # Oldest first; recursion would overflow on a long chain.
+                waiting_file._module = waiting_file._make()
+                waiting_file._before = None
         assert self._module is not None
         return self._module
 
 
-class Workspace:
+class Overlay:
     """A tree with the edits made so far.
 
     With a ``examinations``, results for another tree are reused if every question asked there has the same answer here.
@@ -116,16 +116,16 @@ class Workspace:
         self.examinations = examinations
         self._answers: dict[Question, str] | None = None
 
-    def pristine(self) -> Workspace:
-        """Return a workspace of the tree without the edits."""
-        return Workspace(self.modules, self.examinations)
+    def pristine(self) -> Overlay:
+        """Return an overlay of the tree without the edits."""
+        return Overlay(self.modules, self.examinations)
 
-    def snapshot(self, *, recording: bool = False) -> Workspace:
+    def snapshot(self, *, recording: bool = False) -> Overlay:
         """Return a copy without the examinations; with ``recording``, it records the questions asked of it."""
-        space = Workspace(self.modules)
-        space.edited = dict(self.edited)
-        space._answers = {} if recording else None
-        return space
+        overlay = Overlay(self.modules)
+        overlay.edited = dict(self.edited)
+        overlay._answers = {} if recording else None
+        return overlay
 
     @property
     def answers(self) -> tuple[AnsweredQuestion, ...]:
@@ -159,13 +159,13 @@ class Workspace:
         """Replace a file by the content that a diff gives it, None to remove it."""
         label = f"+{key_of(content)}" if self.examinations is not None else ""
         parsed = self.modules.parsed
-        make = (lambda: parsed(file, content)) if content is not None else (lambda: plain(None))
+        make = (lambda: parsed(file, content)) if content is not None else (lambda: text_module(None))
         self.edited[file] = EditedFile(make, label, content=content)
 
     @property
-    def tree(self) -> WorkspaceTree:
+    def tree(self) -> PlannedTree:
         """The tree with the edits made so far."""
-        return WorkspaceTree(self.modules.tree, self)
+        return PlannedTree(self.modules.tree, self)
 
     def content(self, file: str) -> bytes | None:
         """Return a file's bytes with the edits so far, or None if there is no such file."""
@@ -251,12 +251,12 @@ class Workspace:
 
     def nearest(self, addresses: Sequence[Address]) -> Address:
         """Return the first address with a file that the tree has, otherwise the first one."""
-        return next((each for each in addresses if any(map(self._has, each.files))), addresses[0])
+        return next((address for address in addresses if any(map(self._has, address.files))), addresses[0])
 
     def locate_new(self, edit: Edit) -> ScopeInFile | Examination:
         """Return the module scope of a file that an edit creates; an empty one if the file does not exist yet."""
-        file = next((each for each in edit.files if self._has(each)), edit.files[0])
-        return ScopeInFile(file, Scope(self.get(file) or plain(None), (), ""))
+        file = next((file for file in edit.files if self._has(file)), edit.files[0])
+        return ScopeInFile(file, Scope(self.get(file) or text_module(None), (), ""))
 
     def _has(self, file: str) -> bool:
         if self._is_edited(file):
@@ -303,25 +303,25 @@ class Workspace:
 
     def _in_file(self, file: str, dotted: str) -> list[ScopeInFile]:
         self.get(file)  # Raises TreeError for a file that a patch names and that is not valid.
-        found = self._resolve(file, dotted)
-        if found or "." not in dotted:
-            return found
+        places = self._resolve(file, dotted)
+        if places or "." not in dotted:
+            return places
         owner, method = dotted.rsplit(".", 1)
         return self._inherited(file, owner, method)
 
     def _inherited(self, file: str, owner: str, method: str) -> list[ScopeInFile]:
         """Return the method of a base class, which may be in another file, in method resolution order."""
         for _, bases in groupby(
-            linearised((file, owner), self._parents, ": ".join)[1:], key=lambda known: known[1]
+            linearised((file, owner), self._parents, ": ".join)[1:], key=lambda pair: pair[1]
         ):
-            found = [place for home, base in bases for place in self._resolve(home, f"{base}.{method}")]
-            if found:
-                return found
+            places = [place for home, base in bases for place in self._resolve(home, f"{base}.{method}")]
+            if places:
+                return places
         return []
 
-    def _parents(self, known: tuple[str, str]) -> list[tuple[str, str]]:
+    def _parents(self, pair: tuple[str, str]) -> list[tuple[str, str]]:
         """Return the bases of a class with their files; a base that several files may define is listed with each."""
-        file, owner = known
+        file, owner = pair
         return [
             (home, base)
             for base in self._bases(file, owner)
@@ -354,7 +354,7 @@ class Workspace:
     def _is_provided(self, files: Sequence[str], names: Sequence[str]) -> bool:
         if any(file in self.edited for file in files):
             return True
-        source = next((found for file in files if (found := self.modules.source(file))), b"")
+        source = next((content for file in files if (content := self.modules.source(file))), b"")
         folder = files[-1].removesuffix("__init__.py")
         return all(
             name.encode() in source or self.modules.source(f"{folder}{name}.py") is not None for name in names
@@ -368,12 +368,12 @@ class Workspace:
         if self.examinations is None:
             return self._holds(fact)
         key = key_of(fact)
-        found = self.examinations.find(key, self.answer)
-        if found is None:
+        result = self.examinations.find(key, self.answer)
+        if result is None:
             recording = self.snapshot(recording=True)
-            found = ExaminationResult(state="holds" if recording._holds(fact) else "")
-            self.examinations.record(key, recording.answers, found)
-        return bool(found.state)
+            result = ExaminationResult(state="holds" if recording._holds(fact) else "")
+            self.examinations.record(key, recording.answers, result)
+        return bool(result.state)
 
     def _holds(self, fact: Fact) -> bool:
         if fact.scopes == ("",):
@@ -390,18 +390,18 @@ class Workspace:
 
 
 @dataclass(frozen=True)
-class WorkspaceTree(TreeAbove):
+class PlannedTree(TreeAbove):
     """A tree with the edits made so far, as a tree."""
 
-    space: Workspace
+    overlay: Overlay
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of a file with the edits so far, None if there is no such file."""
-        return self.space.content(file)
+        return self.overlay.content(file)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files below a folder, with those that edits made and without those that they removed."""
         start = f"{folder}/" if folder else ""
-        edited = {file for file in self.space.edited if file.startswith(start) and file.endswith(suffix)}
-        present = {file for file in edited if self.space.content(file) is not None}
+        edited = {file for file in self.overlay.edited if file.startswith(start) and file.endswith(suffix)}
+        present = {file for file in edited if self.overlay.content(file) is not None}
         return sorted((set(super().files(folder, suffix)) - edited) | present)

@@ -65,9 +65,9 @@ def with_markers(plan: Plan) -> Plan:
     for status in diffs if conflicting else ():
         texts = marked(status.patch, planned) if status.state is State.CONFLICT else {}
         for file, content in texts.items():
-            known = changes.get(file, FileChange(file, plan.tree.read(file), content, ()))
-            patches = tuple(dict.fromkeys((*known.patches, status.patch.id)))
-            changes[file] = replace(known, after=content and _united(content), patches=patches)
+            change = changes.get(file, FileChange(file, plan.tree.read(file), content, ()))
+            patches = tuple(dict.fromkeys((*change.patches, status.patch.id)))
+            changes[file] = replace(change, after=content and _united(content), patches=patches)
         planned = OverlayTree(plan.tree, {file: change.after for file, change in changes.items()})
     sites: dict[str, list[Conflict]] = {}
     for conflict in conflicts(planned, [status for status in first if not status.patch.diffs]):
@@ -75,9 +75,9 @@ def with_markers(plan: Plan) -> Plan:
             sites.setdefault(conflict.file, []).append(conflict)
     for file, inside in sites.items():
         text = planned.read(file) or b""
-        known = changes.get(file, FileChange(file, text, text, ()))
-        patches = tuple(dict.fromkeys((*known.patches, *(conflict.patch for conflict in inside))))
-        changes[file] = replace(known, after=_text_with_markers(text, inside), patches=patches)
+        change = changes.get(file, FileChange(file, text, text, ()))
+        patches = tuple(dict.fromkeys((*change.patches, *(conflict.patch for conflict in inside))))
+        changes[file] = replace(change, after=_text_with_markers(text, inside), patches=patches)
     return replace(plan, changes=tuple(changes.values()))
 
 
@@ -88,10 +88,10 @@ def _united(text: bytes) -> bytes:
             lines = text.splitlines(keepends=True)
             (first, *sides), (*others, last) = (_parts(lines, block) for block in (one, other))
             between = lines[one.end : other.start]
-            found, base, expected, middle, wanted = sides[:5]
+            ours, base, expected, middle, wanted = sides[:5]
             united = (
                 *first,
-                *(*found, *between, *others[1]),
+                *(*ours, *between, *others[1]),
                 *base,
                 *(*expected, *between, *others[3]),
                 *middle,
@@ -105,7 +105,7 @@ def _united(text: bytes) -> bytes:
 def _parts(lines: Sequence[bytes], block: MarkedConflict) -> list[Sequence[bytes]]:
     """Return a conflict as its markers and, between them, the found, the expected and the wanted code."""
     base = block.start + 1 + block.found
-    middle = next(at for at in range(base, block.end) if lines[at].rstrip() == b"=======")
+    middle = next(index for index in range(base, block.end) if lines[index].rstrip() == b"=======")
     places = (block.start, block.start + 1, base, base + 1, middle, middle + 1, block.end - 1, block.end)
     return [lines[start:end] for start, end in pairwise(places)]
 
@@ -118,12 +118,12 @@ def _text_with_markers(text: bytes, conflicts: Sequence[Conflict]) -> bytes:
         lines[-1] += newline
     # From last to first, so that earlier line numbers stay valid.
     placed: list[tuple[int, int, Conflict]] = []
-    for conflict in sorted(conflicts, key=lambda each: (each.line, -each.end)):
+    for conflict in sorted(conflicts, key=lambda conflict: (conflict.line, -conflict.end)):
         start, end = conflict.line - 1, conflict.end - 1
         if placed and start < placed[-1][1]:
             start = end = placed[-1][0]
         placed.append((start, end, conflict))
-    for start, end, conflict in sorted(placed, key=lambda each: each[:2], reverse=True):
+    for start, end, conflict in sorted(placed, key=lambda placing: placing[:2], reverse=True):
         name = f"patchkit {conflict.patch} {conflict.edit}"
         wanted = f"{COMMENT_PREFIX}{conflict.patch}: {conflict.why}\n{conflict.wanted}"
         indent = indent_of(lines[start]) if start < len(lines) else b""
@@ -159,18 +159,18 @@ def marked_conflicts(text: bytes) -> tuple[MarkedConflict, ...]:
         return ()
     blocks: list[MarkedConflict] = []
     opened: tuple[int, bytes, bytes] | None = None
-    found: int | None = None
+    middle: int | None = None
     for number, line in enumerate(text.splitlines()):
         start, end = _START.match(line), _END.match(line)
-        if (start and opened) or (end and (opened is None or found is None or end.groups() != opened[1:])):
+        if (start and opened) or (end and (opened is None or middle is None or end.groups() != opened[1:])):
             raise IncompleteMarkersError(number + 1)
         if start:
-            opened, found = (number, start[1], start[2]), None
-        elif opened and found is None and _BASE.match(line):
-            found = number - opened[0] - 1
-        elif end and opened and found is not None:
+            opened, middle = (number, start[1], start[2]), None
+        elif opened and middle is None and _BASE.match(line):
+            middle = number - opened[0] - 1
+        elif end and opened and middle is not None:
             blocks.append(
-                MarkedConflict(opened[1].decode(), opened[2].decode(), opened[0], number + 1, found)
+                MarkedConflict(opened[1].decode(), opened[2].decode(), opened[0], number + 1, middle)
             )
             opened = None
     if opened:

@@ -32,7 +32,7 @@ def needed_bodies(patches: Iterable[Patch]) -> NeededBodies:
             if words is None:
                 names |= last
             else:
-                seeking |= {(name, each) for name in last for each in words}
+                seeking |= {(name, word) for name in last for word in words}
             around |= {name for scope in place.scopes for name in scope.split(".")[:-1]}
             files |= set(place.files) if "" in place.scopes else set()
         for edit in patch.edits:
@@ -48,10 +48,10 @@ def _words(place: Fact | Edit) -> list[frozenset[str]] | None:
     """
     if not isinstance(place, Fact):
         return None
-    found: list[frozenset[str]] = []
+    sets: list[frozenset[str]] = []
     for code in filter(None, (place.has, place.lacks)):
         words = Pattern.compile(code).needed
         if words is None:
             return None
-        found.append(frozenset(filter(str.isascii, words)))  # A source may spell others in its own encoding.
-    return found
+        sets.append(frozenset(filter(str.isascii, words)))  # A source may spell others in its own encoding.
+    return sets

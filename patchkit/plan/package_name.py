@@ -49,11 +49,11 @@ def _translated(value: Any, name: str) -> Any:
         text = _renamed(value.decode(errors="surrogateescape"), NAME, name)
         return text.encode(errors="surrogateescape")
     if isinstance(value, ConvertedChange):
-        return ConvertedChange(*(_translated(each, name) for each in value))
+        return ConvertedChange(*(_translated(item, name) for item in value))
     if isinstance(value, tuple):
-        return tuple(_translated(each, name) for each in value)
+        return tuple(_translated(item, name) for item in value)
     if isinstance(value, dict):
-        return {key: _translated(each, name) for key, each in value.items()}
+        return {key: _translated(item, name) for key, item in value.items()}
     if isinstance(value, msgspec.Struct):
         return _struct(value, name)
     return value
@@ -63,5 +63,5 @@ def _struct(value: msgspec.Struct, name: str) -> msgspec.Struct:
     before = {key: getattr(value, key) for key in value.__struct_fields__}
     if isinstance(value, Edit):
         before["change"] = ConvertedChange(value.kind, value.imports)
-    after = {key: _translated(each, name) for key, each in before.items()}
+    after = {key: _translated(item, name) for key, item in before.items()}
     return value if before == after else msgspec.structs.replace(value, **after)

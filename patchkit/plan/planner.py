@@ -163,8 +163,8 @@ class Planner:
         planned = {c.file: base.contents.get(c.file, c.before) for c in plan.changes}
         originals = planned | {**base.contents}
         combined = self.plan_exactly((*base.patches, *ids), originals)
-        known = {status.patch.id: status for status in combined.patches}
-        fresh = {name for name in ids if name in known and known[name].state in _MADE and name not in made}
+        by_id = {status.patch.id: status for status in combined.patches}
+        fresh = {name for name in ids if name in by_id and by_id[name].state in _MADE and name not in made}
         after = _contents_after(originals, combined)
         noted = base.makers | _makers(plan)
         if not fresh and _makers(combined) <= noted and after == _contents_after(originals | current, plan):
@@ -173,7 +173,7 @@ class Planner:
             file: text for file, text in self.replay(originals, base.patches).items() if file in current
         }:
             return plan
-        patches = tuple(known[s.patch.id] if s.patch.id in fresh else s for s in plan.patches)
+        patches = tuple(by_id[s.patch.id] if s.patch.id in fresh else s for s in plan.patches)
         return replace(plan, patches=patches, changes=_changes(originals | current, combined, after, {*ids}))
 
 

@@ -244,7 +244,7 @@ class Record(msgspec.Struct, frozen=True):
     @property
     def files(self) -> dict[str, AppliedFile]:
         """Every file that patchkit changed, as in the last layer that changed it."""
-        return {file: known for layer in self.layers for file, known in layer.files.items()}
+        return {file: applied_file for layer in self.layers for file, applied_file in layer.files.items()}
 
     def with_applied(
         self,
@@ -271,13 +271,17 @@ class Record(msgspec.Struct, frozen=True):
             if layer.is_ported:
                 absent = {
                     file
-                    for file, known in layer.files.items()
-                    if file in before and known.original == before[file]
+                    for file, applied_file in layer.files.items()
+                    if file in before and applied_file.original == before[file]
                 }
                 replaced |= absent if absent & changes.keys() else set()
                 layers.append(
                     layer.with_files(
-                        {file: known for file, known in layer.files.items() if file not in replaced}
+                        {
+                            file: applied_file
+                            for file, applied_file in layer.files.items()
+                            if file not in replaced
+                        }
                     )
                 )
             else:
@@ -288,7 +292,11 @@ class Record(msgspec.Struct, frozen=True):
         """Return the record after one patch was written anew, with these ``changes`` in place of its former ones."""
         layers = (
             layer.with_files(
-                {file: known for file, known in layer.files.items() if known.patches != (patch.id,)}
+                {
+                    file: applied_file
+                    for file, applied_file in layer.files.items()
+                    if applied_file.patches != (patch.id,)
+                }
             )
             for layer in self.layers
         )
@@ -339,7 +347,7 @@ def _remaining(
 ) -> dict[str, AppliedFile]:
     """Return the layer's files, without those in which every edit is in ``edits``."""
     replaced = {file for file in changes if layer.edits_in(file) and layer.edits_in(file) <= edits}
-    return {file: known for file, known in layer.files.items() if file not in replaced}
+    return {file: applied_file for file, applied_file in layer.files.items() if file not in replaced}
 
 
 def _with_changes(layer: Layer, changes: Mapping[str, AppliedFile], patches: Sequence[AppliedPatch]) -> Layer:
@@ -348,14 +356,14 @@ def _with_changes(layer: Layer, changes: Mapping[str, AppliedFile], patches: Seq
         earlier_file = files.get(file, change)
         ids = tuple(dict.fromkeys((*earlier_file.patches, *change.patches)))
         files[file] = AppliedFile(earlier_file.original, change.applied, ids)
-    known = {patch.id: patch for patch in layer.patches}
+    by_id = {patch.id: patch for patch in layer.patches}
     for patch in patches:
         if any(patch.id in change.patches for change in changes.values()):
-            earlier = known[patch.id].edits if patch.id in known else ()
+            earlier = by_id[patch.id].edits if patch.id in by_id else ()
             made = {(edit.name, edit.file): edit for edit in earlier}
             made |= {(edit.name, edit.file): edit for edit in patch.edits if _is_of(edit, changes)}
-            known[patch.id] = msgspec.structs.replace(patch, edits=tuple(made.values()))
-    return msgspec.structs.replace(layer, patches=tuple(known.values()), files=files)
+            by_id[patch.id] = msgspec.structs.replace(patch, edits=tuple(made.values()))
+    return msgspec.structs.replace(layer, patches=tuple(by_id.values()), files=files)
 
 
 def _is_of(edit: AppliedEdit, files: Mapping[str, object]) -> bool:
@@ -363,17 +371,17 @@ def _is_of(edit: AppliedEdit, files: Mapping[str, object]) -> bool:
     return edit.file in files or edit.how is How.FOUND
 
 
-def settled(statuses: Iterable[PatchStatus], record: Record) -> tuple[PatchStatus, ...]:
+def attributed(statuses: Iterable[PatchStatus], record: Record) -> tuple[PatchStatus, ...]:
     """Return the statuses with the edits in place that are in the record as patchkit's, and the others as upstream's.
 
     Of a patch that is not in the record nothing changes.
     """
     edits = record.edits
     recorded = {name for name, _ in edits} - record.ported
-    return tuple(_settled(status, edits) if status.patch.id in recorded else status for status in statuses)
+    return tuple(_attributed(status, edits) if status.patch.id in recorded else status for status in statuses)
 
 
-def _settled(status: PatchStatus, recorded: frozenset[tuple[str, str]]) -> PatchStatus:
+def _attributed(status: PatchStatus, recorded: frozenset[tuple[str, str]]) -> PatchStatus:
     def whose(edit: EditStatus) -> State:
         if (status.patch.id, edit.name) in recorded or edit.calls_runtime:
             return State.APPLIED
@@ -398,10 +406,10 @@ def files_of(record: Record) -> dict[str, bytes]:
     blocks: dict[str, list[_Write]] = {}
     heads: dict[str, tuple[AppliedPatch, bool]] = {}
     for number, layer in _numbered(record.layers):
-        for file, known in sorted(layer.files.items()):
+        for file, applied_file in sorted(layer.files.items()):
             # A patch's edits are in its first write.
             edits = {p.id: {e.name: e.how for e in p.edits if e.file == file} for p in layer.patches}
-            for pair in _pairs(record, file, known):
+            for pair in _pairs(record, file, applied_file):
                 for name in pair.patches:
                     write = _Write(file, pair.before, pair.after, number, edits.pop(name, {}))
                     blocks.setdefault(name, []).append(write)
@@ -434,7 +442,8 @@ def file_of(name: str) -> str:
     Two ids never have the same one, also where case does not count.
     """
     quoted = "".join(
-        each if _PLAIN.match(each) else "".join(f"%{byte:02x}" for byte in each.encode()) for each in name
+        character if _PLAIN.match(character) else "".join(f"%{byte:02x}" for byte in character.encode())
+        for character in name
     )
     if _RESERVED.match(quoted) or not quoted:
         quoted = "".join(f"%{byte:02x}" for byte in quoted[:1].encode()) + quoted[1:] or "%"
@@ -468,23 +477,23 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _pairs(record: Record, file: str, known: AppliedFile) -> tuple[_Pair, ...]:
+def _pairs(record: Record, file: str, applied_file: AppliedFile) -> tuple[_Pair, ...]:
     """Return the single writes that a layer's file is the result of, so that a write changes no file but its own."""
-    whole = _Pair(known.original, known.applied, known.patches)
+    whole = _Pair(applied_file.original, applied_file.applied, applied_file.patches)
     for name, pairs in record.writes:
-        if name != file or pairs[0].before != known.original:
+        if name != file or pairs[0].before != applied_file.original:
             continue
-        if file in record.forked and pairs[0].after == known.applied:
-            return tuple(pair for pair in pairs if {*pair.patches} & {*known.patches})
-        earlier = frozenset(each for pair in pairs for each in pair.patches)
-        if not earlier <= frozenset(known.patches):
+        if file in record.forked and pairs[0].after == applied_file.applied:
+            return tuple(pair for pair in pairs if {*pair.patches} & {*applied_file.patches})
+        earlier = frozenset(name for pair in pairs for name in pair.patches)
+        if not earlier <= frozenset(applied_file.patches):
             continue
-        added = tuple(each for each in known.patches if each not in earlier)
-        if pairs[-1].after == known.applied and not added:
+        added = tuple(name for name in applied_file.patches if name not in earlier)
+        if pairs[-1].after == applied_file.applied and not added:
             return pairs
         if added:
-            return (*pairs, _Pair(pairs[-1].after, known.applied, added))
-        return (*pairs[:-1], msgspec.structs.replace(pairs[-1], after=known.applied))
+            return (*pairs, _Pair(pairs[-1].after, applied_file.applied, added))
+        return (*pairs[:-1], msgspec.structs.replace(pairs[-1], after=applied_file.applied))
     return (whole,)
 
 
@@ -553,7 +562,7 @@ def _record(blocks: Mapping[str, _RecordFile]) -> Record:
     writes: set[tuple[str, tuple[_Pair, ...]]] = set()
     forked: set[str] = set()
     for (number, port), files in sorted(places.items()):
-        known: dict[str, AppliedFile] = {}
+        applied_files: dict[str, AppliedFile] = {}
         for file, items in files.items():
             pairs = _chained(items)
             if pairs is None:
@@ -562,10 +571,10 @@ def _record(blocks: Mapping[str, _RecordFile]) -> Record:
             last = pairs[0 if file in forked else -1]
             writes.add((file, pairs))
             names = dict.fromkeys(name for pair in pairs for name in pair.patches)
-            known[file] = AppliedFile(pairs[0].before, last.after, tuple(names))
-        listed = sorted({name for file in known.values() for name in file.patches})
+            applied_files[file] = AppliedFile(pairs[0].before, last.after, tuple(names))
+        listed = sorted({name for file in applied_files.values() for name in file.patches})
         patches = tuple(_patch(name, blocks[name], files) for name in listed)
-        layers.append(Layer(patches, known, is_ported=bool(port), number=number))
+        layers.append(Layer(patches, applied_files, is_ported=bool(port), number=number))
     return Record(tuple(layers), frozenset(writes), frozenset(forked))
 
 
@@ -573,8 +582,8 @@ def _patch(name: str, block: _RecordFile, files: Mapping[str, Sequence[tuple[str
     edits = tuple(
         AppliedEdit(edit, file, how)
         for file, items in files.items()
-        for each, write in items
-        if each == name
+        for key, write in items
+        if key == name
         for edit, how in write.edits.items()
     )
     return AppliedPatch(name, block.requires, edits, block.form, block.patchkit)

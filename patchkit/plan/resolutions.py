@@ -80,15 +80,15 @@ def resolution(
 
 
 def dropped_names(
-    found: bytes, expected: Iterable[str], text: bytes, files: tuple[bytes, bytes]
+    text_found: bytes, expected: Iterable[str], text: bytes, files: tuple[bytes, bytes]
 ) -> list[str]:
     """Return the names that the found lines call or access, no pattern expects, and the new lines lack.
 
     ``files`` are the whole file before and after; names that moved elsewhere in it are not returned.
     """
     before, after = (Counter(re.findall(r"\w+", file.decode(errors="replace"))) for file in files)
-    known = set(re.findall(r"\w+", f"{' '.join(expected)} {text.decode(errors='replace')}"))
-    return sorted(name for name in _accessed_names(found) - known if after[name] < before[name])
+    words = set(re.findall(r"\w+", f"{' '.join(expected)} {text.decode(errors='replace')}"))
+    return sorted(name for name in _accessed_names(text_found) - words if after[name] < before[name])
 
 
 def _accessed_names(code: bytes) -> set[str]:
@@ -102,31 +102,31 @@ def _accessed_names(code: bytes) -> set[str]:
 
 
 def recall_resolutions(
-    tree: Tree, conflicts: Iterable[Conflict], known: ResolutionLookup
+    tree: Tree, conflicts: Iterable[Conflict], get: ResolutionLookup
 ) -> dict[str, RecalledFile]:
     """Return the files of ``tree`` with recorded resolutions in place of their conflicts."""
-    found: dict[str, RecalledFile] = {}
+    recalled: dict[str, RecalledFile] = {}
     top: dict[str, int] = {}
     # From last to first, so that earlier line numbers stay valid.
-    for conflict in sorted(conflicts, key=lambda each: (each.file, -each.line)):
+    for conflict in sorted(conflicts, key=lambda conflict: (conflict.file, -conflict.line)):
         source = tree.read(conflict.file)
         if source is None or conflict.end > top.get(conflict.file, conflict.end):
             continue
-        text, edits = found.get(conflict.file, RecalledFile(source, ()))
-        written = _recall(conflict, source, text, known)
+        text, edits = recalled.get(conflict.file, RecalledFile(source, ()))
+        written = _recall(conflict, source, text, get)
         if written is not None:
-            found[conflict.file] = RecalledFile(written, (*edits, (conflict.patch, conflict.edit)))
+            recalled[conflict.file] = RecalledFile(written, (*edits, (conflict.patch, conflict.edit)))
             top[conflict.file] = conflict.line
-    return found
+    return recalled
 
 
-def with_recalled(tree: Tree, plan: Plan, found: Mapping[str, RecalledFile]) -> Plan:
-    """Return a plan that was made for the files in ``found`` as a plan for ``tree`` that includes their edits."""
-    edits = frozenset(edit for known in found.values() for edit in known.edits)
+def with_recalled(tree: Tree, plan: Plan, recalled: Mapping[str, RecalledFile]) -> Plan:
+    """Return a plan that was made for the files in ``recalled`` as a plan for ``tree`` that includes their edits."""
+    edits = frozenset(edit for entry in recalled.values() for edit in entry.edits)
     changes = {change.file: change for change in plan.changes}
-    for file, known in found.items():
-        change = changes.get(file, FileChange(file, None, known.text, ()))
-        patches = tuple(dict.fromkeys((*change.patches, *(patch for patch, _ in known.edits))))
+    for file, entry in recalled.items():
+        change = changes.get(file, FileChange(file, None, entry.text, ()))
+        patches = tuple(dict.fromkeys((*change.patches, *(patch for patch, _ in entry.edits))))
         changes[file] = replace(change, before=tree.read(file), patches=patches)
     statuses = tuple(_pending(status, edits) for status in plan.patches)
     return Plan(tree, statuses, tuple(changes.values()), edits)
@@ -143,22 +143,22 @@ def _pending(status: PatchStatus, made: Collection[tuple[str, str]]) -> PatchSta
     return replace(status, state=state, edits=edits)
 
 
-def _recall(conflict: Conflict, source: bytes, text: bytes, known: ResolutionLookup) -> bytes | None:
+def _recall(conflict: Conflict, source: bytes, text: bytes, get: ResolutionLookup) -> bytes | None:
     """Return ``text``, which equals ``source`` up to the conflict, with the recorded resolution, or None."""
     name = _name(conflict, source)
-    found = known(name) if name else None
-    if found is None or (found.patch, found.edit) != (conflict.patch, conflict.edit):
+    recalled = get(name) if name else None
+    if recalled is None or (recalled.patch, recalled.edit) != (conflict.patch, conflict.edit):
         return None
     lines = text.splitlines(keepends=True)
     start, end = conflict.line - 1, conflict.end - 1
-    indent = indent_of(lines[start]).decode() if start < len(lines) else found.indent
-    code = found.text.split("\n") if found.text else []
-    if indent != found.indent:
+    indent = indent_of(lines[start]).decode() if start < len(lines) else recalled.indent
+    code = recalled.text.split("\n") if recalled.text else []
+    if indent != recalled.indent:
         # Reindenting would change multi-line strings.
-        if '"""' in found.text or "'''" in found.text:
+        if '"""' in recalled.text or "'''" in recalled.text:
             return None
-        code = [f"{indent}{line}" if line else "" for line in textwrap.dedent(found.text).split("\n")]
-    if ACCEPTED not in found.text:
+        code = [f"{indent}{line}" if line else "" for line in textwrap.dedent(recalled.text).split("\n")]
+    if ACCEPTED not in recalled.text:
         code.insert(0, f"{indent}{note_of(conflict.patch, conflict.edit, BY_HAND)}")
     try:
         written = [line.encode(encoding_of(source)) + newline_of(source) for line in code]

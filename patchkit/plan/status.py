@@ -112,7 +112,7 @@ class PatchStatus:
         if State.CONFLICT in states or len(states) < 2:  # none, or that of all
             return State.CONFLICT if State.CONFLICT in states else next(iter(states), State.NOT_APPLICABLE)
         order = (State.APPLIED, State.UPSTREAM, State.UNKNOWN)
-        return State.PARTIAL if State.PENDING in states else next(each for each in order if each in states)
+        return State.PARTIAL if State.PENDING in states else next(state for state in order if state in states)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -238,7 +238,7 @@ def noted_in(source: bytes) -> tuple[tuple[str, str], ...]:
     """Return the edits, as patch id and edit name, for which a file has such a comment."""
     if BY_HAND.encode() not in source:
         return ()  # The expression tries each line.
-    return tuple((found[1].decode(), found[2].decode()) for found in _NOTED.finditer(source))
+    return tuple((match[1].decode(), match[2].decode()) for match in _NOTED.finditer(source))
 
 
 def is_noted(source: bytes, patch: str, edit: str, how: str) -> bool:

@@ -55,11 +55,11 @@ _HEADER = f"""\
 def runtime_files() -> Mapping[str, bytes]:
     """Return the files of the vendored runtime, by path in the package folder, without importing them."""
     home = Path(__file__).parents[1]
-    found = {f"{FOLDER}/__init__.py": b'"""What patched code imports at serving time."""\n'}
+    files = {f"{FOLDER}/__init__.py": b'"""What patched code imports at serving time."""\n'}
     for package in _PACKAGES:
         for path in sorted((home / package).rglob("*.py")):
-            found[f"{FOLDER}/{path.relative_to(home).as_posix()}"] = path.read_bytes()
-    return {file: _HEADER.encode() + content for file, content in found.items()}
+            files[f"{FOLDER}/{path.relative_to(home).as_posix()}"] = path.read_bytes()
+    return {file: _HEADER.encode() + content for file, content in files.items()}
 
 
 def is_runtime(module: str) -> bool:
@@ -85,10 +85,10 @@ def is_copy(content: bytes) -> bool:
 def is_current_copy(file: str, content: bytes) -> bool:
     """Return whether a file is that of today's runtime, whatever version and line ends it has."""
     own = runtime_files().get(file)
-    return own is not None and _plain(own) == _plain(content)
+    return own is not None and _without_header(own) == _without_header(content)
 
 
-def _plain(content: bytes) -> bytes:
+def _without_header(content: bytes) -> bytes:
     return _COPIED.sub(b"", content.replace(b"\r\n", b"\n"), count=1)
 
 
@@ -120,8 +120,8 @@ def require_one_runtime(tree: Tree, files: Sequence[str], *, vendored: bool) -> 
 def _importing(tree: Tree, files: Sequence[str], runtime: re.Pattern[str]) -> tuple[str, str] | None:
     """Return the first file that imports such a runtime, and the runtime's name."""
     for file in files_containing(tree, *SIGNS, among=files):
-        if found := runtime.search((tree.read(file) or b"").decode("latin-1")):
-            return file, found[1]
+        if match := runtime.search((tree.read(file) or b"").decode("latin-1")):
+            return file, match[1]
     return None
 
 

@@ -55,15 +55,15 @@ def late_assignments(
             continue
         added = frozenset(new_lines(before, module.text))
         pairs = [
-            each
-            for each in _pairs(module)
-            if each.assignment.lineno in added and each.call.lineno not in added
+            pair
+            for pair in _pairs(module)
+            if pair.assignment.lineno in added and pair.call.lineno not in added
         ]
         old = _module(file, before) if pairs else None
         others = (old, *(_module(f"theirs/{file}", text) for text in theirs)) if pairs else ()
-        known = {each.late for other in others if other is not None for each in _pairs(other)}
+        late = {pair.late for other in others if other is not None for pair in _pairs(other)}
         for pair in pairs:
-            if pair.late not in known:
+            if pair.late not in late:
                 yield from _finding(program, old, pair, added)
 
 
@@ -105,38 +105,38 @@ def _statements(
     """Yield each statement without blocks, and the calls that have ``self`` in those that run before it."""
     for name in BLOCKS:
         before = above
-        for each in getattr(node, name, ()):
-            if any(getattr(each, inner, ()) for inner in BLOCKS) and not isinstance(each, DEFINITIONS):
-                yield from _statements(each, before)
-            elif isinstance(each, ast.stmt):
-                yield each, before
-            before += tuple(_passed(each))
+        for block in getattr(node, name, ()):
+            if any(getattr(block, inner, ()) for inner in BLOCKS) and not isinstance(block, DEFINITIONS):
+                yield from _statements(block, before)
+            elif isinstance(block, ast.stmt):
+                yield block, before
+            before += tuple(_passed(block))
 
 
 def _passed(node: ast.AST) -> Iterator[ast.Call]:
     """Yield the calls that have ``self`` in a statement and can have run when what is below it does."""
-    blocks = (getattr(each, name, ()) for each in ast.walk(node) for name in BLOCKS)
+    blocks = (getattr(node, name, ()) for node in ast.walk(node) for name in BLOCKS)
     leaving = (
         block
         for block in blocks
         if isinstance(block, list) and block and isinstance(block[-1], (ast.Return, ast.Raise))
     )
-    left = {id(inner) for block in leaving for each in block for inner in ast.walk(each)}
+    left = {id(inner) for block in leaving for statement in block for inner in ast.walk(statement)}
     return (call for call in _calls(node) if id(call) not in left)
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:
-    return (each for each in _now(node) if isinstance(each, ast.Call) and reads.reaches_self(each))
+    return (node for node in _now(node) if isinstance(node, ast.Call) and reads.reaches_self(node))
 
 
 def _now(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes that run when a node does, not when something in it is called."""
     remaining = [node]
     while remaining:
-        each = remaining.pop()
-        if not isinstance(each, (*DEFINITIONS, ast.Lambda)):
-            yield each
-            remaining += ast.iter_child_nodes(each)
+        current = remaining.pop()
+        if not isinstance(current, (*DEFINITIONS, ast.Lambda)):
+            yield current
+            remaining += ast.iter_child_nodes(current)
 
 
 def _reader(
@@ -158,21 +158,23 @@ def _reader(
             continue
         seen.add(key)
         attributes = [
-            each
+            node
             for statement in node.body
-            for each in _now(statement)
-            if isinstance(each, ast.Attribute) and each.attr == name and is_named(each.value, receiver)
+            for node in _now(statement)
+            if isinstance(node, ast.Attribute) and node.attr == name and is_named(node.value, receiver)
         ]
-        if any(isinstance(each.ctx, ast.Store) for each in attributes) or reads.is_guarded(callee, name):
+        if any(isinstance(attribute.ctx, ast.Store) for attribute in attributes) or reads.is_guarded(
+            callee, name
+        ):
             continue
         if attributes:
             return callee.qualname
         if receiver == "self":
-            calls = (each for statement in node.body for each in _calls(statement))
-            inner = (_reader(program, callee, each, name, depth - 1, seen=seen) for each in calls)
-            found = next(filter(None, inner), "")
-            if found:
-                return found
+            calls = (call for statement in node.body for call in _calls(statement))
+            inner = (_reader(program, callee, call, name, depth - 1, seen=seen) for call in calls)
+            reader = next(filter(None, inner), "")
+            if reader:
+                return reader
     return next(
         filter(None, (_caller(program, function, cls, name) for cls in _made(program, function, call))), ""
     )
@@ -180,22 +182,22 @@ def _reader(
 
 def _made(program: Program, function: Function, call: ast.Call) -> Iterator[Class]:
     """Yield the classes of which a call with ``self`` makes an object, also one chosen from a table."""
-    if any(is_named(each, "self") for each in (*call.args, *(word.value for word in call.keywords))):
+    if any(is_named(argument, "self") for argument in (*call.args, *(word.value for word in call.keywords))):
         nodes = walk(function.node) if isinstance(call.func, ast.Subscript) else [call.func]
-        names = {each.id for each in nodes if isinstance(each, ast.Name) and each.id[:1].isupper()}
-        found = (program.resolve(function.module, name) for name in sorted(names))
-        yield from (each for each in found if isinstance(each, Class))
+        names = {node.id for node in nodes if isinstance(node, ast.Name) and node.id[:1].isupper()}
+        definitions = (program.resolve(function.module, name) for name in sorted(names))
+        yield from (definition for definition in definitions if isinstance(definition, Class))
 
 
 def _caller(program: Program, function: Function, cls: Class, name: str) -> str:
     """Return the method of ``self`` that a class calls on it and that reads an attribute; empty if there is none."""
     order = program.mro(function.owner) if function.owner is not None else []
-    methods = [method for known in order for method in known.methods.values()]
+    methods = [method for ancestor in order for method in ancestor.methods.values()]
     called = {
         word
-        for known in program.mro(cls)
-        for each in known.methods.values()
-        for of, word in each.received_names
+        for ancestor in program.mro(cls)
+        for method in ancestor.methods.values()
+        for of, word in method.received_names
         if of != "self"
     }
     return next(
@@ -204,7 +206,7 @@ def _caller(program: Program, function: Function, cls: Class, name: str) -> str:
             for method in methods
             if method.name in called
             and f"self.{name}" in method.source
-            and not (any(sets(each, name) for each in walk(method.node)) or reads.is_guarded(method, name))
+            and not (any(sets(node, name) for node in walk(method.node)) or reads.is_guarded(method, name))
         ),
         "",
     )
@@ -223,10 +225,10 @@ def _callees(program: Program, function: Function, call: ast.Call) -> Iterator[t
         target = program.resolve(function.module, func.id)
         made = target.methods.get("__init__") if isinstance(target, Class) else target
         if isinstance(made, Function):
-            names = [each.arg for each in made.parameters][made.owner is not None :]
+            names = [argument.arg for argument in made.parameters][made.owner is not None :]
             given = (
                 *zip(names, call.args, strict=False),
-                *((each.arg, each.value) for each in call.keywords),
+                *((keyword.arg, keyword.value) for keyword in call.keywords),
             )
             yield from ((made, name) for name, value in given if name and is_named(value, "self"))
 
@@ -237,11 +239,11 @@ def _is_only(program: Program, pair: _LatePair, added: Container[int]) -> bool:
     order = program.mro(function.owner) if function.owner is not None else []
     others = [
         node
-        for known in order
-        for method, node in setters(known, name)
+        for ancestor in order
+        for method, node in setters(ancestor, name)
         if method is not function or node.lineno not in added
     ]
-    is_of_class = any(name in known.methods or name in known.fields for known in order)
+    is_of_class = any(name in ancestor.methods or name in ancestor.fields for ancestor in order)
     return not (others or is_of_class or any_file_sets(program.sources, name, of_others=True))
 
 
@@ -249,17 +251,19 @@ def _is_moved(old: Module | None, pair: _LatePair) -> bool:
     """Return whether an attribute was set above the call before the port, and is not now."""
     late = pair.late
     before = (
-        next((each for each in old.all_functions() if each.qualname == late.method), None) if old else None
+        next((candidate for candidate in old.all_functions() if candidate.qualname == late.method), None)
+        if old
+        else None
     )
     if before is None:
         return False
     calls = [
-        each.lineno
-        for each in walk(before.node)
-        if isinstance(each, ast.Call) and unparsed(each) == late.call
+        node.lineno
+        for node in walk(before.node)
+        if isinstance(node, ast.Call) and unparsed(node) == late.call
     ]
     old_lines, lines = (
-        [each.lineno for each in walk(node) if sets(each, late.attribute)]
+        [node.lineno for node in walk(node) if sets(node, late.attribute)]
         for node in (before.node, pair.function.node)
     )
     return bool(calls and old_lines) and min(old_lines) < min(calls) and pair.call.lineno < min(lines)

@@ -101,19 +101,21 @@ def _member(owner: str, name: str) -> Definition:
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str) -> Iterator[tuple[Definition, int]]:
     function = owner if owner and node.name == "__init__" else node.name
     arguments = node.args
-    is_bound = bool(owner) and not any(last_name(each) == "staticmethod" for each in node.decorator_list)
-    for position, each in enumerate([*arguments.posonlyargs, *arguments.args][is_bound:]):
-        yield Definition("parameter", function, each.arg), position
-    for each in arguments.kwonlyargs:
-        yield Definition("parameter", function, each.arg), -1
+    is_bound = bool(owner) and not any(
+        last_name(decorator) == "staticmethod" for decorator in node.decorator_list
+    )
+    for position, argument in enumerate([*arguments.posonlyargs, *arguments.args][is_bound:]):
+        yield Definition("parameter", function, argument.arg), position
+    for argument in arguments.kwonlyargs:
+        yield Definition("parameter", function, argument.arg), -1
 
 
 def _stored(node: ast.AST, owner: str) -> Iterator[tuple[Definition, int]]:
     """Yield the attributes that a function sets."""
-    for each in walk(node):
-        if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store):
-            is_own = isinstance(each.value, ast.Name) and each.value.id == "self"
-            yield Definition("attribute", owner if is_own else "", each.attr), -1
+    for child in walk(node):
+        if isinstance(child, ast.Attribute) and isinstance(child.ctx, ast.Store):
+            is_own = isinstance(child.value, ast.Name) and child.value.id == "self"
+            yield Definition("attribute", owner if is_own else "", child.attr), -1
 
 
 class _Uses:
@@ -122,7 +124,7 @@ class _Uses:
         self._landing = landing
         self._after = OverlayTree(tree, landing.contents)
         self._there: dict[Definition, int] = {}
-        for file in {*(each.onto for each in landing.files), *landing.contents}:
+        for file in {*(file.onto for file in landing.files), *landing.contents}:
             self._there.update(_definitions(file, self._after.read(file)))
 
     @cached_property
@@ -138,7 +140,7 @@ class _Uses:
                 new = set(new_lines(self._tree.read(file) or b"", content))
                 yield from self._uses_in(file, content, missing, new)
         removed = list(self._removed())
-        names = {each.definition.name for each in removed}
+        names = {removal.definition.name for removal in removed}
         word = re.compile(rb"\b(?:%s)\b" % b"|".join(re.escape(name.encode()) for name in sorted(names)))
         for file, content in self._sources.items() if removed else ():
             if word.search(content):
@@ -146,27 +148,29 @@ class _Uses:
 
     def _missing(self, sources: Sources) -> Iterator[_MissingDefinition]:
         """Yield what the edits that were not made would have defined."""
-        onto = {each.file: each.onto for each in self._landing.files if not each.is_whole}
+        onto = {file.file: file.onto for file in self._landing.files if not file.is_whole}
         for file, (before, after) in sources.items():
             if file not in onto:
                 continue
-            known = _definitions(file, before)
-            names = {each.name for each in known if each.kind == "attribute"}
-            owners = {each.name for each in known if each.kind != "parameter"}
-            for each, position in _definitions(file, after).items():
-                if each.kind == "parameter" and each.owner not in owners:
+            definitions = _definitions(file, before)
+            names = {definition.name for definition in definitions if definition.kind == "attribute"}
+            owners = {definition.name for definition in definitions if definition.kind != "parameter"}
+            for definition, position in _definitions(file, after).items():
+                if definition.kind == "parameter" and definition.owner not in owners:
                     continue  # The function is new as well.
-                is_new = each not in known and (each.owner or each.kind == "name" or each.name not in names)
-                if is_new and not self._is_there(each):
-                    yield _MissingDefinition(each, onto[file], position, is_removed=False)
+                is_new = definition not in definitions and (
+                    definition.owner or definition.kind == "name" or definition.name not in names
+                )
+                if is_new and not self._is_there(definition):
+                    yield _MissingDefinition(definition, onto[file], position, is_removed=False)
 
     def _is_there(self, wanted: Definition) -> bool:
         """Return whether the port's files define it; a class or function may have another name in this tree."""
         if wanted in self._there:
             return True
-        owners = {each.name for each in self._there if each.kind != "parameter"}
+        owners = {definition.name for definition in self._there if definition.kind != "parameter"}
         return wanted.owner not in owners and any(
-            (each.kind, each.name) == (wanted.kind, wanted.name) for each in self._there
+            (definition.kind, definition.name) == (wanted.kind, wanted.name) for definition in self._there
         )
 
     def _removed(self) -> Iterator[_MissingDefinition]:
@@ -176,11 +180,11 @@ class _Uses:
             if {Definition("name", "", "*"), Definition("name", "", "__getattr__")} & now.keys():
                 continue
             imported = _imported(file, content)
-            for each in _definitions(file, self._tree.read(file)).keys() - now.keys():
-                if each.owner in imported:
+            for definition in _definitions(file, self._tree.read(file)).keys() - now.keys():
+                if definition.owner in imported:
                     continue  # It is another module's now.
-                if each.kind == "name" or (each.owner and each not in self._there):
-                    yield _MissingDefinition(each, file, -1, is_removed=True)
+                if definition.kind == "name" or (definition.owner and definition not in self._there):
+                    yield _MissingDefinition(definition, file, -1, is_removed=True)
 
     def _uses_in(
         self,
@@ -194,9 +198,13 @@ class _Uses:
         if tree is None:
             return
         wanted: dict[str, list[_MissingDefinition]] = {}
-        for each in missing:
-            key = each.definition.owner if each.definition.kind == "parameter" else each.definition.name
-            wanted.setdefault(key, []).append(each)
+        for removal in missing:
+            key = (
+                removal.definition.owner
+                if removal.definition.kind == "parameter"
+                else removal.definition.name
+            )
+            wanted.setdefault(key, []).append(removal)
         modules = _modules(file, tree)
         needed = set(imports.needed_imports(tree.body))
         for function, owner, node in _nodes(tree, "", ""):
@@ -205,17 +213,19 @@ class _Uses:
             if isinstance(node, ast.ImportFrom) and node in needed:
                 for name in node.names:
                     home = files_of(imported_from(node.module, node.level, package_of(file)) or "")
-                    for each in wanted.get(name.name, ()):
-                        if each.definition.kind == "name" and each.file in home:
-                            yield _finding(each, file, node, function)
+                    for removal in wanted.get(name.name, ()):
+                        if removal.definition.kind == "name" and removal.file in home:
+                            yield _finding(removal, file, node, function)
             elif (read := _attribute_read(node)) is not None:
-                for each in wanted.get(read.attr, ()):
-                    if self._may_be(each, read, owner, modules):
-                        yield _finding(each, file, read, function)
+                for removal in wanted.get(read.attr, ()):
+                    if self._may_be(removal, read, owner, modules):
+                        yield _finding(removal, file, read, function)
             elif isinstance(node, ast.Call):
-                for each in wanted.get(last_name(node.func), ()):
-                    if each.definition.kind == "parameter" and self._passes_parameter(each, node, lines):
-                        yield _finding(each, file, node, function)
+                for removal in wanted.get(last_name(node.func), ()):
+                    if removal.definition.kind == "parameter" and self._passes_parameter(
+                        removal, node, lines
+                    ):
+                        yield _finding(removal, file, node, function)
 
     def _may_be(
         self,
@@ -239,7 +249,7 @@ class _Uses:
     def _passes_parameter(self, missing: _MissingDefinition, node: ast.Call, lines: Container[int]) -> bool:
         """Return whether a call passes the parameter, by name in one of the lines, or by position."""
         definition, position = missing.definition, missing.position
-        named = any(each.arg == definition.name and each.lineno in lines for each in node.keywords)
+        named = any(keyword.arg == definition.name and keyword.lineno in lines for keyword in node.keywords)
         if missing.is_removed:
             sign = re.compile(rb"\b(?:def|class) %s\b" % re.escape(definition.owner.encode()))
             others = (
@@ -248,7 +258,7 @@ class _Uses:
                 if file not in self._landing.contents and sign.search(text)
             )
             return named and next(others, None) is None
-        if named or any(isinstance(each, ast.Starred) for each in node.args):
+        if named or any(isinstance(argument, ast.Starred) for argument in node.args):
             return named
         return 0 <= position < len(node.args) and node.args[position].lineno in lines
 
@@ -293,16 +303,16 @@ def _attribute_read(node: ast.AST) -> ast.Attribute | None:
 
 def _modules(file: str, tree: ast.Module) -> dict[str, tuple[str, ...]]:
     """Return the files that each imported module may be, by the name under which it is imported."""
-    found: dict[str, tuple[str, ...]] = {}
+    modules: dict[str, tuple[str, ...]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             base = imported_from(node.module, node.level, package_of(file))
-            for each in node.names if base else ():
-                found[each.asname or each.name] = files_of(f"{base}.{each.name}")
+            for alias in node.names if base else ():
+                modules[alias.asname or alias.name] = files_of(f"{base}.{alias.name}")
         elif isinstance(node, ast.Import):
-            for each in node.names:
-                found[each.asname or each.name.rpartition(".")[2]] = files_of(each.name)
-    return found
+            for alias in node.names:
+                modules[alias.asname or alias.name.rpartition(".")[2]] = files_of(alias.name)
+    return modules
 
 
 def _is_like(receiver: str, owner: str) -> bool:

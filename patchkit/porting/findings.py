@@ -62,28 +62,30 @@ def findings_of(
     by_check = [(check, check(after).findings) for check in _CHECKS]
     before = _subject(tree, originals, in_place, new) if any(findings for _, findings in by_check) else None
     earlier_counts = Counter(
-        _identity(each)
+        _identity(finding)
         for check, findings in by_check
         if findings and before
-        for each in check(before).findings
+        for finding in check(before).findings
     )
-    known = _own_findings(base, sources, new) if base is not None and before is not None else frozenset()
-    found: list[Finding] = []
-    for each in (each for _, findings in by_check for each in findings):
-        is_name = each.rule == reads.NAME.id and each.expression in _own_undefined(sources, each.file)
-        if is_name or _identity(each) in known:
+    own = _own_findings(base, sources, new) if base is not None and before is not None else frozenset()
+    result: list[Finding] = []
+    for finding in (finding for _, findings in by_check for finding in findings):
+        is_name = finding.rule == reads.NAME.id and finding.expression in _own_undefined(
+            sources, finding.file
+        )
+        if is_name or _identity(finding) in own:
             continue
-        if earlier_counts[_identity(each)] > 0:
-            earlier_counts[_identity(each)] -= 1
+        if earlier_counts[_identity(finding)] > 0:
+            earlier_counts[_identity(finding)] -= 1
         else:
-            found.append(each)
+            result.append(finding)
     theirs = [after for _, after in sources.values() if after is not None]
-    found += late_assignments(after.program, originals, theirs)
+    result += late_assignments(after.program, originals, theirs)
     invalid = (compiling.finding_of(file, contents[file] or b"") for file in files)
-    said = {(each.file, each.line) for each in found if each.rule == reads.NAME.id}
+    said = {(finding.file, finding.line) for finding in result if finding.rule == reads.NAME.id}
     unknown = _undefined(tree, contents, files, sources)
-    undefined = [each for each in unknown if (each.file, each.line) not in said]
-    return (*filter(None, invalid), *undefined, *found)
+    undefined = [finding for finding in unknown if (finding.file, finding.line) not in said]
+    return (*filter(None, invalid), *undefined, *result)
 
 
 def _undefined(
@@ -113,23 +115,25 @@ def _own_findings(base: Tree, sources: Sources, new: Iterable[bytes]) -> frozens
     contents = {file: after for file, (_, after) in sources.items()}
     originals = {file: before for file, (before, _) in sources.items()}
     subject = _subject(OverlayTree(base, contents), originals, (), new)
-    return frozenset(_identity(each) for check in _CHECKS for each in check(subject).findings)
+    return frozenset(_identity(finding) for check in _CHECKS for finding in check(subject).findings)
 
 
 def _modules_of(file: str, tree: ast.Module) -> Iterator[str]:
     """Yield the modules that the imports of a file name, and what may be one."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = imported_from(node.module, node.level, package_of(file))
-            yield from (base, *(f"{base}.{each.name}" for each in node.names)) if base else ()
+            yield from (base, *(f"{base}.{alias.name}" for alias in node.names)) if base else ()
 
 
 def _folders(tree: Tree) -> frozenset[str]:
     """Return every folder with a Python file, at any depth, each with a trailing slash."""
     files = tree.files("")
-    return frozenset(file[: at + 1] for file in files for at, each in enumerate(file) if each == "/") | {""}
+    return frozenset(
+        file[: index + 1] for file in files for index, character in enumerate(file) if character == "/"
+    ) | {""}
 
 
 def _identity(finding: Finding) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ def merged(
     changes: Sequence[GivenFile], onto: Tree
 ) -> tuple[tuple[LandedFile, ...], dict[str, bytes | None], dict[str, str]]:
     """Return the outcome in each file, and the contents of those in which the change is made, and their new modes."""
-    found: list[LandedFile] = []
+    files: list[LandedFile] = []
     contents: dict[str, bytes | None] = {}
     modes: dict[str, str] = {}
     for change in changes:
@@ -41,7 +41,7 @@ def merged(
         edit, after = _exchanged(change, mode, ours, onto) if is_whole else _after(change, ours)
         notes = [f"{shown(change.file)} is {shown(file)} in this tree"] if file != change.file else []
         landed = LandedFile(shown(change.file), shown(file), [edit], notes)
-        found.append(landed)
+        files.append(landed)
         if edit.outcome is Outcome.LANDED:
             contents[file] = after
             modes |= {file: change.modes[1]} if is_whole else {}
@@ -50,7 +50,7 @@ def merged(
             if of_mode.outcome is Outcome.LANDED:
                 modes[file] = change.modes[1]
                 contents.setdefault(file, ours)
-    return tuple(found), contents, modes
+    return tuple(files), contents, modes
 
 
 def mode_edit(change: GivenFile, onto: Tree, file: str) -> EditOutcome | None:

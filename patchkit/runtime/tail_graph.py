@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _PATCH = "pk-tail-graph"
+_PLANNED = "pk-planned-tail-graph"
 _TAILS = "patchkit_tails"
+# What later trees plan a graph's replay with.
+_OWN_PLAN = "init_forward_metadata_out_graph"
 # Options with which a draft-extend does more than a tail, or in another way.
 _OPTIONS = {
     "enable_two_batch_overlap": "two batches overlap",
@@ -153,11 +156,14 @@ def _obstacle(runner: Any, target: Any, batch: Any) -> str | None:
     """Return why the draft-extends of ``runner`` cannot run as tails, None if they can."""
     model, buffers = runner.model_runner, runner.buffers
     settings = _settings(model.server_args)
-    off = [name for name in (_PATCH, "26397", "35546") if disabled(name)]
+    patch = _PLANNED if hasattr(runner.draft_extend_attn_backend, _OWN_PLAN) else _PATCH
+    off = [name for name in (patch, "26397", "35546") if disabled(name)]
     obstacles = {
         f"{', '.join(off)} is disabled": bool(off),
         "this is not CUDA": torch.version.hip is not None
         or batch.seq_lens.device.type not in {"cpu", "cuda"},
+        "ranks of a tensor-parallel group have not run it": patch == _PATCH
+        and _group_of(runner).world_size > 1,
         "the draft has several branches": runner.eagle_worker.topk != 1,
         "the target has no graphs of as many tokens a request": _width(target) != _width(runner),
         "its graphs are in segments": _backend_of(runner) is not None
@@ -187,7 +193,7 @@ def _plan_of(runner: Any) -> Callable[[Any], object] | None:
     if is_plain_triton(backend):
         if getattr(backend, "use_sliding_window_kv_pool", False):
             return None
-        if hasattr(backend, "init_forward_metadata_out_graph"):
+        if hasattr(backend, _OWN_PLAN):
             return lambda batch: backend.init_forward_metadata_out_graph(_replayed(batch, width))
         return partial(_plan_triton, backend, width) if plans_triton_extend(backend) else None
     if not is_plain(backend) or getattr(backend, "needs_cpu_seq_lens", True):
@@ -222,6 +228,11 @@ def _replayed(batch: Any, width: int) -> Any:
     )
     view.spec_info, view.seq_lens_cpu, view.seq_lens_sum = spec_info, None, None
     return view
+
+
+def _group_of(runner: Any) -> Any:
+    """Return the ranks that capture together."""
+    return getattr(runner.model_runner, "tp_group", None) or runner.backend._tp_group
 
 
 def _agreed(group: Any, *, done: bool) -> bool:
@@ -264,7 +275,7 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
     """Capture the tail of ``size`` requests, once the draft-extend's own graph of that size is captured.
 
     ``forward`` runs the draft model on ``batch``; ``pool`` is the graphs' memory, where the runner does not know it. If
-    a capture fails on any rank, no tail is used on any. Source: pk-tail-graph.
+    a capture fails on any rank, no tail is used on any. Source: pk-tail-graph and pk-planned-tail-graph.
     """
     if not batch.forward_mode.is_draft_extend_v2():
         return
@@ -312,8 +323,7 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
         captured = _capture(runner, size, tail, pool)
     except RuntimeError as error:
         failure = error
-    group = getattr(runner.model_runner, "tp_group", None) or runner.backend._tp_group
-    if not _agreed(group, done=captured is not None) or captured is None:
+    if not _agreed(_group_of(runner), done=captured is not None) or captured is None:
         tails.give_up(failure or "a capture failed on another rank")
         return
     replay, left = captured
@@ -339,7 +349,8 @@ def _fits(runner: Any, target: Any, verified: Any) -> bool:
 def run_tail(worker: Any, result: Any) -> bool:
     """Extend the draft by a verify's ``result`` in one graph, into its next draft's input; return False if none can.
 
-    Everything that is passed on is a copy, which the next replay does not overwrite. Source: pk-tail-graph.
+    Everything that is passed on is a copy, which the next replay does not overwrite. Source: pk-tail-graph and
+    pk-planned-tail-graph.
     """
     tails: _Tails | None = getattr(worker.cuda_graph_runner_for_draft_extend, _TAILS, None)
     if tails is None or not tails.by_size:

@@ -122,7 +122,7 @@ def _code(file: str) -> str:
 
 
 def _address(url: str) -> str:
-    return re.sub(r"[\\<>()\[\]]", lambda found: quote(found[0]), url)
+    return re.sub(r"[\\<>()\[\]]", lambda match: quote(match[0]), url)
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -31,7 +31,7 @@ def message(statuses: Sequence[PatchStatus], prefix: str = "") -> str:
     for patch, part in others:
         also = ": ".join(filter(None, (f"Also {name_of(patch, part)}", _finished(part.title))))
         paragraphs += [_filled(also), *_paragraphs(part)]
-    trailers = [line for each in made for line in _trailers(*each)]
+    trailers = [line for patch_part in made for line in _trailers(*patch_part)]
     return "\n\n".join([subject, *paragraphs, "\n".join(trailers)]) + "\n"
 
 

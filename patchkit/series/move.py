@@ -262,7 +262,9 @@ class CheckoutMove:
         """
         self._make_index()
         settings: list[dict[str, str]] = [{}, {"GIT_INDEX_FILE": str(self._copy)}]
-        listed = (run_git(self.top, "ls-files", "-v", "-z", settings=each).stdout for each in settings)
+        listed = (
+            run_git(self.top, "ls-files", "-v", "-z", settings=settings_of).stdout for settings_of in settings
+        )
         old, new = (
             {
                 name: flag
@@ -351,7 +353,10 @@ class CheckoutMove:
             for number, file in self.differing.items()
             if SUBMODULE not in file.modes and file.name not in left_out
         }
-        folder, known = record_path(self.tree), CheckoutTree(self.tree.root, self.tree.package).record()
+        folder, recorded_before = (
+            record_path(self.tree),
+            CheckoutTree(self.tree.root, self.tree.package).record(),
+        )
         recorded = {
             number: file.place.name
             for number, file in written.items()
@@ -362,7 +367,7 @@ class CheckoutMove:
         self._require_free([file for number, file in written.items() if number not in recorded])
         for number, file in written.items():
             if number in recorded:
-                contents[number] = (known.get(recorded[number]), record.get(recorded[number]))
+                contents[number] = (recorded_before.get(recorded[number]), record.get(recorded[number]))
                 continue
             before = self._unedited(number) if file.exists(0) else None
             after = self.content(number, 1, attributes if is_other else None) if file.exists(1) else None
@@ -427,7 +432,7 @@ class CheckoutMove:
             is_same = path.is_symlink() is (kind is FileKind.LINK) and (
                 kind is FileKind.LINK or not self._has_modes or is_program is (kind is FileKind.EXECUTABLE)
             )
-            is_in_place = all(is_folder(self.top / each) for each in _above(file.name))
+            is_in_place = all(is_folder(self.top / folder) for folder in _above(file.name))
             if is_same and is_in_place:
                 if is_object(file.ids[0], content) or content == self.content(number, 0):
                     return content
@@ -447,11 +452,11 @@ class CheckoutMove:
     def stored(self, number: str, digest: str) -> bytes:
         """Return the content that ``_unedited`` accepted, by its digest. Raise TreeError if git cannot make it."""
         kind = self.kinds[number][0]
-        found = self.content(number, 0)
-        if digest_of(found, kind) != digest:
-            found = run_git(self.top, "cat-file", "blob", self.differing[number].ids[0]).stdout
-        if digest_of(found, kind) == digest:
-            return found
+        text = self.content(number, 0)
+        if digest_of(text, kind) != digest:
+            text = run_git(self.top, "cat-file", "blob", self.differing[number].ids[0]).stdout
+        if digest_of(text, kind) == digest:
+            return text
         name = self.differing[number].name
         raise TreeError(
             f"{self.top / name} cannot be restored as it was",
@@ -491,14 +496,14 @@ def restore(tree: CheckoutTree, *, roll_back: bool = False) -> Recovery | None:
             )
         numbers = {digests[0]: number for number, digests in journal.files.items()}
         made, emptied = interrupted.made(journal.files), interrupted.emptied(journal.files)
-        known = msgspec.structs.replace(journal, made=made, emptied=emptied)
+        current = msgspec.structs.replace(journal, made=made, emptied=emptied)
         with ExitStack() as stack:
             with wrapped_os_errors(tree, f"nothing was changed; fix the cause, {_retry(tree)}"):
                 write = stack.enter_context(
                     Write(
                         tree,
                         store,
-                        known,
+                        current,
                         interrupted.places,
                         lambda digest: interrupted.stored(numbers[digest], digest),
                         move=interrupted,
@@ -531,7 +536,7 @@ def _has_moved(interrupted: CheckoutMove, head: str) -> bool:
     if run_git(interrupted.top, *words).returncode == 0:
         return True
     since = takewhile(
-        lambda each: each != interrupted.base,
+        lambda name: name != interrupted.base,
         git_output(interrupted.top, "log", "-g", "--format=%H", "HEAD").split(),
     )
     return interrupted.last in since
@@ -582,4 +587,4 @@ def moved_error(top: Path) -> TreeError:
 
 def _above(name: str) -> list[str]:
     """Return the folders that contain a file, outermost first."""
-    return [each.as_posix() for each in reversed(PurePosixPath(name).parents)][1:]
+    return [parent.as_posix() for parent in reversed(PurePosixPath(name).parents)][1:]

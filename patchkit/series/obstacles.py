@@ -12,18 +12,20 @@ def is_obstructed(top: Path, name: str, own: frozenset[str]) -> bool:
     These are a folder at the path, a file or link in the place of a folder above it, and anything that is neither a
     file nor a link. One commit may have a file where the other has a folder.
     """
-    above = (each.as_posix() for each in list(Path(name).parents)[:-1])
-    if any(os.path.lexists(top / each) and not is_folder(top / each) and each not in own for each in above):
+    above = (parent.as_posix() for parent in list(Path(name).parents)[:-1])
+    if any(
+        os.path.lexists(top / place) and not is_folder(top / place) and place not in own for place in above
+    ):
         return True
     path = top / name
     if not is_folder(path):
         return os.path.lexists(path) and not path.is_symlink() and not path.is_file()
     inside = (
-        Path(folder, each)
+        Path(folder, linked)
         for folder, folders, files in os.walk(path)
-        for each in (*files, *(each for each in folders if Path(folder, each).is_symlink()))
+        for linked in (*files, *(linked for linked in folders if Path(folder, linked).is_symlink()))
     )
-    return any(each.relative_to(top).as_posix() not in own for each in inside)
+    return any(path.relative_to(top).as_posix() not in own for path in inside)
 
 
 def is_folder(path: Path) -> bool:

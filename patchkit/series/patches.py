@@ -37,7 +37,7 @@ def patches(steps: Sequence[Written], folders: Sequence[Path] = ()) -> dict[str,
     A change that changes nothing is left out. The commits are made in a temporary repository of the changed files only.
     Raise UsageError if two patches have one name.
     """
-    found: dict[str, bytes] = {}
+    texts: dict[str, bytes] = {}
     sources: dict[str, Path | None] = {}
     with scratch() as place:
         repository = Scratch(place)
@@ -50,13 +50,13 @@ def patches(steps: Sequence[Written], folders: Sequence[Path] = ()) -> dict[str,
             name = named if given.file is None else _name_in(folders, given.file)
             if sources.setdefault(name, given.file) != given.file:
                 raise UsageError(f"two patches have the name {name}", advice="write one folder at a time")
-            found[name] = found.get(name, b"") + text
+            texts[name] = texts.get(name, b"") + text
     for folder in folders:
         if (folder / SERIES).is_file():
             lines = (folder / SERIES).read_text(errors="replace").split("\n")
-            kept = [line for line in lines if (listed := listed_name(line)) is None or listed in found]
-            found[SERIES] = "\n".join(kept).encode()
-    return found
+            kept = [line for line in lines if (listed := listed_name(line)) is None or listed in texts]
+            texts[SERIES] = "\n".join(kept).encode()
+    return texts
 
 
 def _name_in(folders: Sequence[Path], file: Path) -> str:
@@ -72,13 +72,13 @@ def _committed(repository: Scratch, step: Written) -> tuple[str, str]:
     commits: list[str] = []
     for side in (0, 1):
         entries = ""
-        for each in step.files:
-            name = posixpath.normpath(posixpath.join(given.place, each.file))
-            content = (each.before, each.after)[side]
+        for file in step.files:
+            name = posixpath.normpath(posixpath.join(given.place, file.file))
+            content = (file.before, file.after)[side]
             blob = (
                 "0" * 40 if content is None else repository.run("hash-object", "-w", "--stdin", given=content)
             )
-            entries += f"{0 if content is None else each.modes[side]} {blob}\t{name}\0"
+            entries += f"{0 if content is None else file.modes[side]} {blob}\t{name}\0"
         repository.run("update-index", "-z", "--index-info", given=os.fsencode(entries))
         said = ported_message(facts.message, step.change.title or facts.id, step.left_out)
         message = BREAK.sub(r" \g<0>", said)

@@ -58,7 +58,9 @@ def commit_ports(
             Transaction(worktree.tree, ported=True, allow_dirty=True).commit(plan)
             files = sorted({change.file for change in plan.changes})
             worktree.add(files)
-            line = trailer(facts.id, {each.file: (each.before, each.after) for each in recorded(plan)})
+            line = trailer(
+                facts.id, {change.file: (change.before, change.after) for change in recorded(plan)}
+            )
             authorship = [f"--author={facts.author}"] if facts.author else []
             authorship += [f"--date={facts.date}"] if facts.date else []
             parent = worktree.head
@@ -92,8 +94,12 @@ def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
     if not dirty:
         return
     current = current_record(tree)
-    known = [current.files[file] for file in dirty if file in current.files]
-    names = sorted(current.ported.intersection(name for each in known for name in each.patches))
+    recorded_files = [current.files[file] for file in dirty if file in current.files]
+    names = sorted(
+        current.ported.intersection(
+            name for recorded_file in recorded_files for name in recorded_file.patches
+        )
+    )
     raise TreeError(
         "uncommitted, and part of the change, so that its commit would lack them",
         where=", ".join(dict.fromkeys(dirty)),
@@ -125,17 +131,21 @@ def _files_of(worktree: LinkedWorktree, commit: str) -> frozenset[str]:
 
 def _record_added(worktree: LinkedWorktree, name: str, parent: str, files: Iterable[str]) -> None:
     """Record the files that a hook added to the commit of a port with those of the port."""
-    at = Checkout(worktree.tree.package).at
+    read_at = Checkout(worktree.tree.package).at
     added = {
-        file: AppliedFile(digest_or_none(at(parent, file)), digest_or_none(worktree.tree.read(file)), (name,))
+        file: AppliedFile(
+            digest_or_none(read_at(parent, file)), digest_or_none(worktree.tree.read(file)), (name,)
+        )
         for file in files
     }
     with locked(worktree.tree) as store:
-        known = record.read(worktree.tree)
-        last = max(level for level, layer in enumerate(known.layers) if name in {p.id for p in layer.patches})
-        layers = list(known.layers)
+        before = record.read(worktree.tree)
+        last = max(
+            level for level, layer in enumerate(before.layers) if name in {p.id for p in layer.patches}
+        )
+        layers = list(before.layers)
         layers[last] = replace(layers[last], files=layers[last].files | added)
-        write_all(worktree.tree, store, {}, known.replaced(Record(tuple(layers))))
+        write_all(worktree.tree, store, {}, before.replaced(Record(tuple(layers))))
     worktree.add(())
 
 

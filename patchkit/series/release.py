@@ -57,7 +57,7 @@ def _download(number: str, place: Path) -> None:
             )
         unpacked = Path(fresh) / number
         with zipfile.ZipFile(wheel) as archive:
-            files = (each for each in archive.namelist() if each.startswith((f"{NAME}/", f"{NAME}-")))
+            files = (name for name in archive.namelist() if name.startswith((f"{NAME}/", f"{NAME}-")))
             archive.extractall(unpacked, files)
         try:
             unpacked.replace(place)

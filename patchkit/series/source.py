@@ -126,27 +126,27 @@ class Source:
 
         Raise UsageError if a name is none of a change, a diff does not fit its base, or nothing is changed.
         """
-        found: list[GivenChange] = []
+        changes: list[GivenChange] = []
         base, made = self._from(), dict[str, GivenFile]()
         for change in self._read(base, onto, made):
-            here = tuple(each for each in change.outside if has_outside(onto, each.file))
-            others = [difference.outside(each) for each in change.outside if each not in here]
+            here = tuple(file for file in change.outside if has_outside(onto, file.file))
+            others = [difference.outside(file) for file in change.outside if file not in here]
             files = change.files
-            modes = {each: note for each in (*files, *here) if (note := difference.left_mode(each))}
+            modes = {file: note for file in (*files, *here) if (note := difference.left_mode(file))}
             if modes and not keeps_modes(onto):
                 others += modes.values()
-                plain = {each: replace(each, modes=(PLAIN, PLAIN)) for each in modes}
-                here = tuple(plain.get(each, each) for each in here)
-                files = tuple(plain.get(each, each) for each in files)
+                plain = {file: replace(file, modes=(PLAIN, PLAIN)) for file in modes}
+                here = tuple(plain.get(file, file) for file in here)
+                files = tuple(plain.get(file, file) for file in files)
             left_out = tuple(dict.fromkeys((*change.left_out, *others)))
-            found.append(replace(change, files=files, outside=here, left_out=left_out))
-        if not any(change.files or change.outside for change in found):
+            changes.append(replace(change, files=files, outside=here, left_out=left_out))
+        if not any(change.files or change.outside for change in changes):
             raise UsageError(
                 f"{', '.join(self._names)} changes nothing in the package",
-                reasons=[part for change in found for part in change.left_out] or ["it is empty"],
+                reasons=[part for change in changes for part in change.left_out] or ["it is empty"],
                 advice="name a diff or a commit that changes files of sglang's package",
             )
-        return _named(found)
+        return _named(changes)
 
     def _read(self, base: Tree | None, onto: Tree, made: dict[str, GivenFile]) -> Iterator[GivenChange]:
         for name in self._names:
@@ -181,19 +181,19 @@ class Source:
                 raise UsageError(
                     "it contains no unified diff", where=path, advice="name a diff or a mail with one"
                 )
-            every = (*diff.files, *(each for each in diff.outside if not each.hunks))
+            every = (*diff.files, *(file for file in diff.outside if not file.hunks))
             if base is None:
                 tree = _with(tree, every, side=0)
             given = Given(path, mail, diff.prefixes, diff.place)
             yield GivenChange(facts, tree, diff.files, diff.left_out, diff.outside, given)
-            made |= {each.file: each for each in every}
+            made |= {file.file: file for file in every}
 
     def _blob(self, identifier: str) -> bytes | None:
         """Return a file's content by its id in the repository."""
         if commit_or_none(self._repository, "HEAD") is None:
             return None
-        found = self._objects.object(f"{identifier}^{{blob}}")
-        return found[1] if found is not None else None
+        blob = self._objects.object(f"{identifier}^{{blob}}")
+        return blob[1] if blob is not None else None
 
     def _commits(self, name: str) -> list[str]:
         options = ("--reverse", "--no-merges") if ".." in name else ("--no-walk",)
@@ -225,7 +225,7 @@ def patches_in(folder: Path) -> list[Path]:
         lines = read_named(listed).decode(errors="replace").split("\n")
         names = [name for line in lines if (name := listed_name(line)) is not None]
     else:
-        names = sorted(each.name for each in folder.iterdir() if each.name.endswith(_ENDS))
+        names = sorted(path.name for path in folder.iterdir() if path.name.endswith(_ENDS))
     missing = next((name for name in names if not (folder / name).is_file()), None)
     if missing is not None:
         raise UsageError(
@@ -243,22 +243,22 @@ def listed_name(line: str) -> str | None:
 
 def _with(tree: Tree, changes: Iterable[GivenFile], *, side: int = 1) -> OverlayTree:
     """Return a tree with the files of changes as they are before or after them."""
-    known = list(changes)
-    contents = {each.file: (each.before, each.after)[side] for each in known}
-    return OverlayTree(tree, contents, {each.file: each.modes[side] for each in known})
+    given = list(changes)
+    contents = {file.file: (file.before, file.after)[side] for file in given}
+    return OverlayTree(tree, contents, {file.file: file.modes[side] for file in given})
 
 
 def _named(changes: Sequence[GivenChange]) -> tuple[GivenChange, ...]:
     """Return changes with an id of their own for each that is not a commit."""
-    found: list[GivenChange] = []
+    named_changes: list[GivenChange] = []
     used: set[str] = set()
     for number, change in enumerate(changes, 1):
         facts = change.facts
         if change.given.file is not None and facts.id in used:
             facts = replace(facts, id=f"{_name_of(change.given.file.name)}-{number}")
         used.add(facts.id)
-        found.append(replace(change, facts=facts))
-    return tuple(found)
+        named_changes.append(replace(change, facts=facts))
+    return tuple(named_changes)
 
 
 def _name_of(file: str) -> str:

@@ -166,9 +166,9 @@ def _lend(store: Store, worktree: LinkedWorktree, base: Record) -> None:
 def _finish(tree: CheckoutTree, store: Store, worktree: LinkedWorktree, reason: str, base: Record) -> None:
     """Move ``tree`` to the worktree's commit, with its record and with what ``tree`` has beyond that of ``base``."""
     made = record.read(worktree.tree)
-    known = [item for layer in (*base.layers, *made.layers) for item in layer.files.items()]
+    items = [item for layer in (*base.layers, *made.layers) for item in layer.files.items()]
     layers = (
-        layer.with_files(dict(item for item in layer.files.items() if item not in known))
+        layer.with_files(dict(item for item in layer.files.items() if item not in items))
         for layer in current_record(tree).layers
     )
     others = [layer for layer in layers if layer.files]
@@ -291,12 +291,14 @@ def _delayed_signals() -> Iterator[None]:
         yield
         return
     received: list[int] = []
-    handlers = {each: signal.signal(each, lambda number, _: received.append(number)) for each in _SIGNALS}
+    handlers = {
+        number: signal.signal(number, lambda number, _: received.append(number)) for number in _SIGNALS
+    }
     try:
         yield
     finally:
-        for each, handler in handlers.items():
+        for number, handler in handlers.items():
             if handler is not None:  # None: not installed from Python, and cannot be restored.
-                signal.signal(each, handler)
-        for number in received:
-            signal.raise_signal(number)
+                signal.signal(number, handler)
+        for signalled in received:
+            signal.raise_signal(signalled)

@@ -104,12 +104,12 @@ class Transaction:
         targets = check_targets(self.tree, contents, kinds_of(plan))
         if self.allow_dirty:
             return
-        known = record.files
+        files_before = record.files
         others = {
             file: (place, before)
             for file, place in targets.places.items()
             if (before := targets.contents[file][0]) is not None
-            and not (file in known and known[file].applied == digest_or_none(before))
+            and not (file in files_before and files_before[file].applied == digest_or_none(before))
         }
         dirty = uncommitted(self.tree.package, others)
         if dirty:
@@ -148,12 +148,12 @@ def recorded(plan: Plan) -> list[FileChange]:
 def kinds_of(plan: Plan) -> dict[str, Kinds]:
     """Return the kinds of the links of a plan, and of its files that get another mode, before and after it."""
     of_mode = {LINK: FileKind.LINK, PROGRAM: FileKind.EXECUTABLE}
-    found: dict[str, Kinds] = {}
+    kinds: dict[str, Kinds] = {}
     for change in plan.changes:
         before, after = (of_mode.get(mode, FileKind.PLAIN) for mode in change.modes)
         if FileKind.LINK in (before, after) or (before is not after and change.after is not None):
-            found[change.file] = before, after
-    return found
+            kinds[change.file] = before, after
+    return kinds
 
 
 def with_plan(

@@ -18,11 +18,11 @@ _UNCHECKED = (1).to_bytes(4, "little")
 
 def discard(folder: Folder, name: str) -> None:
     """Remove the unchecked byte code of a source, of every version of Python."""
-    found = _unchecked(folder, name)
-    if found:
+    unchecked = _unchecked(folder, name)
+    if unchecked:
         with folder.open_folder(FOLDER) as cache:
-            for each in found:
-                cache.remove(each)
+            for file_name in unchecked:
+                cache.remove(file_name)
 
 
 def exists(source: Path) -> bool:
@@ -39,13 +39,13 @@ def stale(source: Path, content: bytes) -> list[Path]:
     own = importlib.util.MAGIC_NUMBER + _UNCHECKED
     digest = importlib.util.source_hash(content)
     folders = {source.parent / FOLDER, Path(importlib.util.cache_from_source(source)).parent}
-    found = []
-    for each in (each for folder in folders for each in folder.glob(f"{glob.escape(source.stem)}.*.pyc")):
+    paths = []
+    for path in (path for folder in folders for path in folder.glob(f"{glob.escape(source.stem)}.*.pyc")):
         with suppress(OSError):
-            header = _start(each) if each.is_file() else b""
+            header = _start(path) if path.is_file() else b""
             if header.startswith(own) and header[2 * _MAGIC :] != digest:
-                found.append(each)
-    return sorted(found)
+                paths.append(path)
+    return sorted(paths)
 
 
 def _unchecked(folder: Folder, name: str) -> list[str]:
@@ -54,14 +54,14 @@ def _unchecked(folder: Folder, name: str) -> list[str]:
         cache = folder.open_folder(FOLDER)
     except OSError:  # It does not exist, or is a link, which is not followed.
         return []
-    found = []
+    names = []
     with cache:
         stem = name.removesuffix(".py")
-        for each in cache.names() if name.endswith(".py") else ():
-            is_its_own = each.startswith(f"{stem}.") and each.endswith(".pyc")
-            if is_its_own and _header(cache, each)[_MAGIC : 2 * _MAGIC] == _UNCHECKED:
-                found.append(each)
-    return found
+        for cached in cache.names() if name.endswith(".py") else ():
+            is_its_own = cached.startswith(f"{stem}.") and cached.endswith(".pyc")
+            if is_its_own and _header(cache, cached)[_MAGIC : 2 * _MAGIC] == _UNCHECKED:
+                names.append(cached)
+    return names
 
 
 def _start(path: Path) -> bytes:

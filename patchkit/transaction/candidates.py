@@ -12,7 +12,7 @@ from patchkit.plan import vendor
 from patchkit.plan.comments import SIGNS, TRACE, commenting_patches, is_patched, runtime_line
 from patchkit.plan.markers import without_equal_conflicts
 from patchkit.plan.planner import PatchBase
-from patchkit.plan.record import Record, settled
+from patchkit.plan.record import Record, attributed
 from patchkit.plan.status import IN_PLACE, FileChange, State
 from patchkit.transaction.apply import with_plan
 from patchkit.transaction.conflicts import before_markers, conflicts_in
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 class CandidateRecord:
     """The tree's record, or one that is computed from its code, and its contents by digest.
 
-    ``is_exact`` is whether no file was edited since. ``is_recorded`` is whether it is the tree's record, or its part
+    ``is_unedited`` is whether no file was edited since. ``is_recorded`` is whether it is the tree's record, or its part
     about ports. ``committed_conflicts`` has the files with committed conflict markers that the record does not contain:
     the content without them, and their patches. ``is_of_ports`` is whether the record is of ports in git's history.
     """
 
     record: Record
     content: Callable[[str], bytes]
-    is_exact: bool = True
+    is_unedited: bool = True
     is_recorded: bool = False
     committed_conflicts: Mapping[str, tuple[bytes, frozenset[str]]] = field(default_factory=dict)
     is_of_ports: bool = False
@@ -57,10 +57,10 @@ class CandidateRecord:
     @property
     def originals(self) -> dict[str, bytes | None]:
         """The content of each file before any patch."""
-        found: dict[str, str | None] = {}
+        contents: dict[str, str | None] = {}
         for layer in self.record.layers:
-            found = {file: known.original for file, known in layer.files.items()} | found
-        return {file: None if digest is None else self.content(digest) for file, digest in found.items()}
+            contents = {file: applied_file.original for file, applied_file in layer.files.items()} | contents
+        return {file: None if digest is None else self.content(digest) for file, digest in contents.items()}
 
 
 class Candidates:
@@ -86,17 +86,19 @@ class Candidates:
         """The files with comments of patches or code of theirs that calls the runtime, and the ids of these patches."""
         files = self._tree.containing(*SIGNS)
         texts = {file: text for file in files if is_patched(text := self._tree.read(file))}
-        found = {file: names for file, text in texts.items() if (names := commenting_patches(text or b""))}
+        commented = {
+            file: names for file, text in texts.items() if (names := commenting_patches(text or b""))
+        }
         for file, name in self._calls({file: text for file, text in texts.items() if runtime_line(text)}):
-            found[file] = found.get(file, frozenset()) | {name}
-        return found
+            commented[file] = commented.get(file, frozenset()) | {name}
+        return commented
 
     def _calls(self, importing: Contents) -> Iterator[tuple[str, str]]:
         """Yield each file of those that import the runtime with each patch whose code calls it there.
 
         A file as patchkit wrote it has the comments of these patches.
         """
-        written = {(file, known.applied) for file, known in self.record.files.items()}
+        written = {(file, applied_file.applied) for file, applied_file in self.record.files.items()}
         edited = {file for file, text in importing.items() if (file, digest_or_none(text)) not in written}
         for status in self.statuses if edited else ():
             for edit in status.edits:
@@ -133,7 +135,7 @@ class Candidates:
     @cached_property
     def statuses(self) -> tuple[PatchStatus, ...]:
         """Each patch's status, evaluated on the tree without conflict markers."""
-        return settled(self._inspect(), self.record)
+        return attributed(self._inspect(), self.record)
 
     @cached_property
     def traced(self) -> frozenset[str]:
@@ -151,9 +153,11 @@ class Candidates:
         if self._checkout is None:
             return frozenset()
         with suppress(ConflictError):
-            known = self._originals_of(self._committed.union(self.traces))
+            originals = self._originals_of(self._committed.union(self.traces))
             had = {
-                (file, name) for file, original in known.items() for name in original.patches - self.traced
+                (file, name)
+                for file, original in originals.items()
+                for name in original.patches - self.traced
             }
             return frozenset(
                 status.patch.id
@@ -178,11 +182,13 @@ class Candidates:
     @property
     def _written_comments(self) -> frozenset[str]:
         """The patches of which the recorded contents have a comment."""
-        found = frozenset[str]()
-        for known in self.record.files.values():
+        ids = frozenset[str]()
+        for applied_file in self.record.files.values():
             with suppress(TreeError):
-                found |= commenting_patches(b"" if known.applied is None else self._store.get(known.applied))
-        return found
+                ids |= commenting_patches(
+                    b"" if applied_file.applied is None else self._store.get(applied_file.applied)
+                )
+        return ids
 
     @property
     def ported(self) -> frozenset[str]:
@@ -259,8 +265,8 @@ class Candidates:
             for candidate in self:
                 try:
                     originals = candidate.originals
-                except PatchkitError as found:
-                    error = error or found
+                except PatchkitError as another:
+                    error = error or another
                     continue
                 if not self.traces.keys() <= originals.keys() or any(map(is_patched, originals.values())):
                     continue
@@ -280,7 +286,10 @@ class Candidates:
         """The contents that patchkit wrote to those files. Raise ConflictError if they are not known."""
         candidate = next(iter(self))
         files = candidate.record.files.items()
-        return {f: None if known.applied is None else candidate.content(known.applied) for f, known in files}
+        return {
+            f: None if applied_file.applied is None else candidate.content(applied_file.applied)
+            for f, applied_file in files
+        }
 
     def __iter__(self) -> Iterator[CandidateRecord]:
         """Yield each candidate. Raise ConflictError after the last one if git lacks a content."""
@@ -297,8 +306,10 @@ class Candidates:
 
     def _recorded(self, record: Record) -> CandidateRecord:
         files = record.files.items()
-        is_exact = all(digest_or_none(self._tree.read(file)) == known.applied for file, known in files)
-        return CandidateRecord(record, self._store.get, is_exact=is_exact, is_recorded=True)
+        is_unedited = all(
+            digest_or_none(self._tree.read(file)) == applied_file.applied for file, applied_file in files
+        )
+        return CandidateRecord(record, self._store.get, is_unedited=is_unedited, is_recorded=True)
 
     def _before(self, files: Iterable[str]) -> dict[str, bytes | None]:
         """Return the files' contents from before the patches. Raise ConflictError if one is not known.
@@ -306,17 +317,17 @@ class Candidates:
         A record that began in a patched file, as a tree without one leaves it, or in one in which a person had made an
         edit, does not have the original.
         """
-        found: dict[str, bytes | None] = {}
+        texts: dict[str, bytes | None] = {}
         unknown = self.record.found_files if self._checkout is not None else frozenset[str]()
         for layer in self.record.layers:
-            for file in layer.files.keys() - found.keys() - unknown if not layer.is_ported else ():
+            for file in layer.files.keys() - texts.keys() - unknown if not layer.is_ported else ():
                 with suppress(TreeError):
                     original = layer.files[file].original
                     content = None if original is None else self._store.get(original)
-                    found |= {} if is_patched(content) else {file: content}
+                    texts |= {} if is_patched(content) else {file: content}
         wanted = frozenset(files)
-        history = self._originals_of(wanted - found.keys())
-        return {file: found[file] for file in wanted & found.keys()} | {
+        history = self._originals_of(wanted - texts.keys())
+        return {file: texts[file] for file in wanted & texts.keys()} | {
             file: original.content for file, original in history.items()
         }
 
@@ -356,17 +367,17 @@ class Candidates:
         )
         conflicts = self._committed_conflicts(checkout)
         copies = self._vendored_copies(checkout)
-        users = next((each.patches for each in planned.changes if each.file in copies), ())
-        removed = copies.keys() - {each.file for each in planned.changes}
+        users = next((change.patches for change in planned.changes if change.file in copies), ())
+        removed = copies.keys() - {change.file for change in planned.changes}
         changes = (
             *(
                 replace(
-                    each,
-                    after=copies[each.file]
-                    if each.file in copies
-                    else self._with_current_wording(each, conflicts),
+                    change,
+                    after=copies[change.file]
+                    if change.file in copies
+                    else self._with_current_wording(change, conflicts),
                 )
-                for each in planned.changes
+                for change in planned.changes
             ),
             # A later runtime may lack some of the files.
             *(FileChange(file, None, copies[file], users) for file in sorted(removed) if users),
@@ -380,14 +391,18 @@ class Candidates:
     @property
     def _moved(self) -> frozenset[str]:
         """The recorded files that are gone and of which a patch is in a file that the record does not have."""
-        known = self.record.files
-        lost = {file for file, each in known.items() if each.applied is not None and self.read(file) is None}
+        files = self.record.files
+        lost = {
+            file
+            for file, applied_file in files.items()
+            if applied_file.applied is not None and self.read(file) is None
+        }
         if not lost:
             return frozenset()
-        found = {(file, name) for file, names in self.traces.items() for name in names}
-        found |= {(e.file, s.patch.id) for s in self.statuses for e in s.edits if e.state is State.APPLIED}
-        elsewhere = {name for file, name in found if file not in known}
-        return frozenset(file for file in lost if not elsewhere.isdisjoint(known[file].patches))
+        traces = {(file, name) for file, names in self.traces.items() for name in names}
+        traces |= {(e.file, s.patch.id) for s in self.statuses for e in s.edits if e.state is State.APPLIED}
+        elsewhere = {name for file, name in traces if file not in files}
+        return frozenset(file for file in lost if not elsewhere.isdisjoint(files[file].patches))
 
     def _vendored_copies(self, checkout: Checkout) -> dict[str, bytes]:
         """The files of the vendored runtime that nobody edited, which another version of patchkit may have copied.
@@ -396,7 +411,7 @@ class Candidates:
         """
         files = {file: self._tree.read(file) or b"" for file in self._tree.files(vendor.FOLDER, "")}
         copies = {file: content for file, content in files.items() if vendor.is_copy(content)}
-        if all(vendor.is_current_copy(*each) for each in copies.items()):
+        if all(vendor.is_current_copy(*copy) for copy in copies.items()):
             return copies
         unchanged, blobs = checkout.unchanged(vendor.FOLDER), checkout.committed([f"{vendor.FOLDER}/"])
         return {
@@ -414,13 +429,13 @@ class Candidates:
         return with_wording_of(current, change.after)
 
     def _committed_conflicts(self, checkout: Checkout) -> dict[str, tuple[bytes, frozenset[str]]]:
-        found: dict[str, tuple[bytes, frozenset[str]]] = {}
+        conflicted: dict[str, tuple[bytes, frozenset[str]]] = {}
         for file, blocks in conflicts_in(self._tree).items():
             current = self._tree.read(file) or b""
             _, without = without_equal_conflicts(checkout.at("HEAD", file) or b"", current)
             if without != current:
-                found[file] = without, frozenset(block.patch for block in blocks)
-        return found
+                conflicted[file] = without, frozenset(block.patch for block in blocks)
+        return conflicted
 
 
 def patch_base(tree: CheckoutTree, planner: Planner) -> PatchBase | None:
@@ -434,14 +449,19 @@ def patch_base(tree: CheckoutTree, planner: Planner) -> PatchBase | None:
             return None
         candidate = next(iter(candidates))
         record = candidate.record
-        if not candidate.is_exact or len(record.layers) != 1 or record.manual_edits:
+        if not candidate.is_unedited or len(record.layers) != 1 or record.manual_edits:
             return None
-        if any(digest_or_none(tree.read(file)) != known.applied for file, known in record.files.items()):
+        if any(
+            digest_or_none(tree.read(file)) != applied_file.applied
+            for file, applied_file in record.files.items()
+        ):
             return None
         contents = candidate.originals
     except (ConflictError, TreeError, UsageError):
         return None
-    makers = frozenset((file, name) for file, known in record.files.items() for name in known.patches)
+    makers = frozenset(
+        (file, name) for file, applied_file in record.files.items() for name in applied_file.patches
+    )
     return PatchBase(tuple(record.patches), contents, makers)
 
 

@@ -29,7 +29,7 @@ def conflicts_in(tree: CheckoutTree) -> Mapping[str, tuple[MarkedConflict, ...]]
     # A damaged record is reported by the commands that need it.
     with suppress(TreeError):
         files.update(record.read(tree).files)
-    found: dict[str, tuple[MarkedConflict, ...]] = {}
+    by_file: dict[str, tuple[MarkedConflict, ...]] = {}
     for file in sorted(files):
         try:
             blocks = marked_conflicts(tree.read(file) or b"")
@@ -41,8 +41,8 @@ def conflicts_in(tree: CheckoutTree) -> Mapping[str, tuple[MarkedConflict, ...]]
                 "and the edit that they name",
             ) from None
         if blocks:
-            found[file] = blocks
-    return found
+            by_file[file] = blocks
+    return by_file
 
 
 def require_no_conflicts(tree: CheckoutTree) -> None:

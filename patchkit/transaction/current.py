@@ -51,67 +51,82 @@ def committed_content(tree: GitTree) -> Callable[[str], bytes]:
     """Return what reads a content by its digest from the repository of a commit, or raises TreeError."""
 
     def content(digest: str) -> bytes:
-        found = tree.repository.object(digest)
-        if found is None:
+        blob = tree.repository.object(digest)
+        if blob is None:
             raise TreeError(f"{tree.package_label} lacks {digest}", advice="git fetch it")
-        return found[1]
+        return blob[1]
 
     return content
 
 
 def unedited(tree: CheckoutTree) -> dict[str, bytes | None]:
     """Return the contents of the files that were not edited since they were recorded."""
-    current = {file: (tree.read(file), known.applied) for file, known in current_record(tree).files.items()}
+    current = {
+        file: (tree.read(file), applied_file.applied)
+        for file, applied_file in current_record(tree).files.items()
+    }
     return {file: text for file, (text, applied) in current.items() if digest_or_none(text) == applied}
 
 
 def still_there(
-    known: Record, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
+    recorded: Record, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
 ) -> Record:
     """Return a record without the patches and ports of which the files that ``read`` returns have no line.
 
     A file that is as it was between two writes, or before the first one, has none of the later ones.
     """
-    current = {file: read(file) for file in known.files}
+    current = {file: read(file) for file in recorded.files}
     digests = {file: digest_or_none(text) for file, text in current.items()}
     content = cache(content)
-    ends = {file: _end(known, file, digest) for file, digest in digests.items()}
+    ends = {file: _end(recorded, file, digest) for file, digest in digests.items()}
     layers: list[Layer] = []
-    for level, layer in enumerate(known.layers):
-        files = {file: each for file, each in layer.files.items() if level < _or_last(ends[file])}
+    for level, layer in enumerate(recorded.layers):
+        files = {
+            file: applied_file for file, applied_file in layer.files.items() if level < _or_last(ends[file])
+        }
         there = {
             name
-            for file, each in files.items()
-            if ends[file] is not None or _remains(each, current[file], digests[file], content)
-            for name in each.patches
+            for file, applied_file in files.items()
+            if ends[file] is not None or _remains(applied_file, current[file], digests[file], content)
+            for name in applied_file.patches
         }
         # In one of its files a person may have replaced all that a patch wrote.
-        kept = {file: each for file, each in files.items() if there.intersection(each.patches)}
+        kept = {
+            file: applied_file
+            for file, applied_file in files.items()
+            if there.intersection(applied_file.patches)
+        }
         layers.append(layer.with_files(kept))
-    return Record(tuple(layer for layer in layers if layer.files), known.writes, known.forked)
+    return Record(tuple(layer for layer in layers if layer.files), recorded.writes, recorded.forked)
 
 
 def _or_last(end: int | None) -> int:
     return sys.maxsize if end is None else end
 
 
-def _end(known: Record, file: str, digest: str | None) -> int | None:
+def _end(recorded: Record, file: str, digest: str | None) -> int | None:
     """Return how many layers made a file what it is, None if it was edited since."""
-    levels = [(level, layer.files[file]) for level, layer in enumerate(known.layers) if file in layer.files]
-    after = next((level + 1 for level, each in reversed(levels) if each.applied == digest), None)
+    levels = [
+        (level, layer.files[file]) for level, layer in enumerate(recorded.layers) if file in layer.files
+    ]
+    after = next(
+        (level + 1 for level, applied_file in reversed(levels) if applied_file.applied == digest), None
+    )
     return (
-        next((level for level, each in levels if each.original == digest), None) if after is None else after
+        next((level for level, applied_file in levels if applied_file.original == digest), None)
+        if after is None
+        else after
     )
 
 
 def _remains(
-    known: AppliedFile, current: bytes | None, digest: str | None, content: Callable[[str], bytes]
+    applied_file: AppliedFile, current: bytes | None, digest: str | None, content: Callable[[str], bytes]
 ) -> bool:
     """Return whether a file that was edited since has a line that patchkit wrote; a lost file may have had them."""
-    if current is None or known.applied is None:
-        return known.original is not None
+    if current is None or applied_file.applied is None:
+        return applied_file.original is not None
     try:
-        added, has_markers = _added_lines(known.original, known.applied, content)
+        added, has_markers = _added_lines(applied_file.original, applied_file.applied, content)
     except TreeError:
         return True
     # A person who resolved a conflict may have removed any of the lines.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import PatchkitError, TreeError
 from patchkit.plan.markers import marked_conflicts
-from patchkit.plan.record import How, settled
+from patchkit.plan.record import How, attributed
 from patchkit.plan.status import ACCEPTED, BY_HAND, State
 from patchkit.transaction.current import committed_content, committed_record, current_or_none
 from patchkit.transaction.store import Store
@@ -92,11 +92,11 @@ _MISSING = frozenset({State.PENDING, State.CONFLICT})
 def judged(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStatus, ...]:
     """Return the statuses with whose each edit is by the tree's record, and those that a person changed since."""
     record = current_or_none(tree)
-    return _with_edited(settled(statuses, record), record, tree.read, Store(tree.package).get)
+    return _with_edited(attributed(statuses, record), record, tree.read, Store(tree.package).get)
 
 
 def with_edited(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
-    """Return settled statuses with the patches whose code a person changed since it was recorded."""
+    """Return attributed statuses with the patches whose code a person changed since it was recorded."""
     return _with_edited(statuses, current_or_none(tree), tree.read, Store(tree.package).get)
 
 
@@ -105,12 +105,12 @@ def without_repetition(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> t
     return tuple(map(_not_again, statuses, with_edited(tree, statuses)))
 
 
-def _not_again(status: PatchStatus, found: PatchStatus) -> PatchStatus:
+def _not_again(status: PatchStatus, again: PatchStatus) -> PatchStatus:
     edits = tuple(
         replace(now, state=State.CONFLICT)
         if before.state is State.PENDING and now.state is State.EDITED
         else before
-        for before, now in zip(status.edits, found.edits, strict=True)
+        for before, now in zip(status.edits, again.edits, strict=True)
     )
     if edits == status.edits:
         return status
@@ -121,7 +121,7 @@ def _not_again(status: PatchStatus, found: PatchStatus) -> PatchStatus:
 def judged_at(tree: GitTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStatus, ...]:
     """Return what ``judged`` does for a commit."""
     record = committed_record(tree)
-    return _with_edited(settled(statuses, record), record, tree.read, committed_content(tree))
+    return _with_edited(attributed(statuses, record), record, tree.read, committed_content(tree))
 
 
 class _CodeLine(NamedTuple):
@@ -165,16 +165,16 @@ def _with_edited(
         for patch in layer.patches
         for edit in patch.edits
     }
-    found = {
+    changes = {
         (name, edit.name, edit.file): change
         for change in reversed(_changes(record, read, content))
         for name, edit in _concerned(statuses, change, made)
     }
-    return tuple(_edited(status, found) for status in statuses) if found else tuple(statuses)
+    return tuple(_edited(status, changes) for status in statuses) if changes else tuple(statuses)
 
 
-def _edited(status: PatchStatus, found: Mapping[tuple[str, str, str], _Change]) -> PatchStatus:
-    changes = [found.get((status.patch.id, edit.name, edit.file)) for edit in status.edits]
+def _edited(status: PatchStatus, by_edit: Mapping[tuple[str, str, str], _Change]) -> PatchStatus:
+    changes = [by_edit.get((status.patch.id, edit.name, edit.file)) for edit in status.edits]
     if not any(changes):
         return status
     edits = tuple(
@@ -188,8 +188,8 @@ def _edited(status: PatchStatus, found: Mapping[tuple[str, str, str], _Change]) 
 
 
 def _changed(status: PatchStatus, edit: EditStatus, change: _Change) -> EditStatus:
-    at = _first_line(change.difference)
-    where = f"line {at}: " if at else ""
+    number = _first_line(change.difference)
+    where = f"line {number}: " if number else ""
     reason = f"{where}a person changed its code: {accepting(status.patch.id, edit.name)}"
     return replace(edit, state=State.EDITED, reason=reason, difference=change.difference)
 
@@ -209,24 +209,24 @@ def _concerned(
         if edit.file == change.file and (status.patch.id, edit.name) in made
     ]
     if change.line.is_import:
-        yield from (each for each in own if each[1].state in _MISSING)
+        yield from (pair for pair in own if pair[1].state in _MISSING)
         return
     around = [
-        each for each in own if not each[1].site or f"{change.line.scope}.".startswith(f"{each[1].site}.")
+        pair for pair in own if not pair[1].site or f"{change.line.scope}.".startswith(f"{pair[1].site}.")
     ]
     depth = max((len(edit.site) for _, edit in around), default=0)
-    near = [each for each in around if len(each[1].site) == depth] or own
-    lost = [each for each in near if each[1].state in _MISSING]
+    near = [pair for pair in around if len(pair[1].site) == depth] or own
+    lost = [pair for pair in near if pair[1].state in _MISSING]
     is_accepted = any(
         edit.reason in {ACCEPTED, BY_HAND} or made[name, edit.name] is not How.MADE for name, edit in near
     )
     if lost or not is_accepted:
-        yield from lost or (each for each in near if each[1].state is State.APPLIED)
+        yield from lost or (pair for pair in near if pair[1].state is State.APPLIED)
 
 
 def _changes(record: Record, read: Read, content: Content) -> list[_Change]:
     """Return the lines that patches wrote and that a person changed; none of a file of which a content is lost."""
-    found: list[_Change] = []
+    changes: list[_Change] = []
     for file in record.files:
         current = read(file)
         if file in record.forked or _is_as_written(record, file, digest_or_none(current)):
@@ -239,17 +239,17 @@ def _changes(record: Record, read: Read, content: Content) -> list[_Change]:
         except PatchkitError:
             continue
         shown = difference(writes[0][0] or b"", writes[-1][1] or b"", current or b"")
-        found += [
+        changes += [
             _Change(file, line, passage.patches, shown) for line, passage in _lost_lines(writes, current)
         ]
-    return found
+    return changes
 
 
 def _is_as_written(record: Record, file: str, current: str | None) -> bool:
     """Return whether nobody changed a file after a write of it, also not before the next one."""
-    known = [layer.files[file] for layer in record.layers if file in layer.files]
-    found = [*(each.original for each in known[1:]), current]
-    return [each.applied for each in known] == found
+    entries = [layer.files[file] for layer in record.layers if file in layer.files]
+    contents = [*(entry.original for entry in entries[1:]), current]
+    return [entry.applied for entry in entries] == contents
 
 
 def _writes(
@@ -259,27 +259,32 @@ def _writes(
 
     Several writes of one layer are taken as one if what lay between them is lost.
     """
-    found: list[tuple[bytes | None, bytes | None, tuple[str, ...]]] = []
+    writes: list[tuple[bytes | None, bytes | None, tuple[str, ...]]] = []
     for layer in record.layers:
-        known = layer.files.get(file)
-        if known is None:
+        applied_file = layer.files.get(file)
+        if applied_file is None:
             continue
-        whole = (_text(known.original, content), _text(known.applied, content), known.patches)
+        whole = (
+            _text(applied_file.original, content),
+            _text(applied_file.applied, content),
+            applied_file.patches,
+        )
         single = next(
             (
                 pairs
                 for name, pairs in record.writes
-                if name == file and (pairs[0].before, pairs[-1].after) == (known.original, known.applied)
+                if name == file
+                and (pairs[0].before, pairs[-1].after) == (applied_file.original, applied_file.applied)
             ),
             (),
         )
         try:
-            found += [
+            writes += [
                 (_text(pair.before, content), _text(pair.after, content), pair.patches) for pair in single
             ] or [whole]
         except TreeError:
-            found.append(whole)
-    return found
+            writes.append(whole)
+    return writes
 
 
 def _text(digest: str | None, content: Content) -> bytes | None:
@@ -299,15 +304,15 @@ def _lost_lines(
         there = _carried(old, new, there, [])
         for tag, start, end, begin, stop in _opcodes(old, new):
             for scope in {line.scope for line in new[begin:stop]} if tag != "equal" else ():
-                replaced = tuple(at for at in range(start, end) if old[at].scope == scope)
-                written = [at for at in range(begin, stop) if new[at].scope == scope]
+                replaced = tuple(index for index in range(start, end) if old[index].scope == scope)
+                written = [index for index in range(begin, stop) if new[index].scope == scope]
                 there |= dict.fromkeys(written, _Passage(old, replaced, patches, len(written)))
         last = new
     now = _code(current)
     _carried(last, now, there, lost)
     for line, passage, instead in lost:
-        codes = [each.code for each in instead if each.scope == line.scope]
-        is_whole = sum(each is passage for _, each, _ in lost) == passage.size
+        codes = [code_line.code for code_line in instead if code_line.scope == line.scope]
+        is_whole = sum(other is passage for _, other, _ in lost) == passage.size
         if not (is_whole and _is_back(passage, codes, now)):
             yield line, passage
 
@@ -323,23 +328,23 @@ def _carried(
         return there
     moved: dict[int, _Passage] = {}
     for tag, start, end, begin, stop in _opcodes(old, new):
-        for at in range(start, end):
-            if at in there and tag == "equal":
-                moved[begin + at - start] = there[at]
-            elif at in there:
-                lost.append((old[at], there[at], new[begin:stop]))
+        for index in range(start, end):
+            if index in there and tag == "equal":
+                moved[begin + index - start] = there[index]
+            elif index in there:
+                lost.append((old[index], there[index], new[begin:stop]))
     return moved
 
 
 def _is_back(passage: _Passage, instead: Sequence[str], now: tuple[_CodeLine, ...]) -> bool:
     """Return whether a passage gave way to exactly the lines that it replaced, so that it can be made again."""
     kept = {
-        at
+        index
         for tag, start, end, _, _ in _opcodes(passage.before, now)
         if tag == "equal"
-        for at in range(start, end)
+        for index in range(start, end)
     }
-    return instead == [passage.before[at].code for at in passage.replaced] and kept.issuperset(
+    return instead == [passage.before[index].code for index in passage.replaced] and kept.issuperset(
         passage.replaced
     )
 
@@ -358,7 +363,9 @@ def _code(text: bytes | None) -> tuple[_CodeLine, ...]:
         lines, scopes = code.split("\n"), dict(_scopes(parsed(code), ""))
     except INVALID:
         lines, scopes = _lines(text or b""), {}
-    return tuple(_CodeLine(line, scopes.get(at, "")) for at, line in enumerate(lines, 1) if line.strip())
+    return tuple(
+        _CodeLine(line, scopes.get(index, "")) for index, line in enumerate(lines, 1) if line.strip()
+    )
 
 
 def _scopes(node: ast.AST, name: str) -> Iterator[tuple[int, str]]:
@@ -367,7 +374,7 @@ def _scopes(node: ast.AST, name: str) -> Iterator[tuple[int, str]]:
         inner = name
         if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             inner = f"{name}.{child.name}" if name else child.name
-            yield from ((at, inner) for at in range(first_line(child) + 1, (child.end_lineno or 0) + 1))
+            yield from ((index, inner) for index in range(first_line(child) + 1, (child.end_lineno or 0) + 1))
         yield from _scopes(child, inner)
 
 

@@ -240,9 +240,9 @@ def exchange(folder: int, name: str, into: int, other: str) -> None:
 
 @cache
 def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
-    found: Callable[[int, bytes, int, bytes, int], int] | None
-    found = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    return found
+    function: Callable[[int, bytes, int, bytes, int], int] | None
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    return function
 
 
 def _copy_mode_and_owner(handle: int, like: os.stat_result) -> None:

@@ -40,11 +40,11 @@ def new_files(tree: CheckoutTree, files: Iterable[str]) -> tuple[Path, ...]:
     with suppress(TreeError):
         checkout, record = checkout_of(tree.package), tree.record_path
         folders = [tree.package / vendor.FOLDER, *filter(None, (record,))]
-        found = checkout.untracked((*files, *map(str, folders))) if checkout is not None else []
-        places = [Path(os.path.normpath(tree.package / name)) for name in found]
+        names = checkout.untracked((*files, *map(str, folders))) if checkout is not None else []
+        places = [Path(os.path.normpath(tree.package / name)) for name in names]
         return tuple(
             dict.fromkeys(
-                next((each for each in folders if each in place.parents), place) for place in places
+                next((folder for folder in folders if folder in place.parents), place) for place in places
             )
         )
     return ()
@@ -72,9 +72,9 @@ def originals_of(tree: CheckoutTree, checkout: Checkout, files: Iterable[str]) -
     try:
         touching = checkout.touching(TRACE, names)
         places = [(parent, file) for file in names for _, parent in touching.get(file, ())[:_PREFETCHED]]
-        at = checkout.reader([*(("HEAD", file) for file in names), *places])
+        read_at = checkout.reader([*(("HEAD", file) for file in names), *places])
         commits = {commit for pairs in touching.values() for commit, _ in pairs}
-        history = _History(tree, checkout, at, checkout.trailers(REVERTED, commits))
+        history = _History(tree, checkout, read_at, checkout.trailers(REVERTED, commits))
         return {file: _original_of(history, file, touching.get(file, ())) for file in names}
     except TreeError as error:
         raise ConflictError(
@@ -93,8 +93,8 @@ class _History(NamedTuple):
 
 
 def _original_of(history: _History, file: str, touching: Iterable[tuple[str, str]]) -> Original:
-    tree, checkout, at, reverts = history
-    current, committed = tree.read(file), at("HEAD", file)
+    tree, checkout, read_at, reverts = history
+    current, committed = tree.read(file), read_at("HEAD", file)
     patches = commenting_patches(committed or b"")
     renames, name, since = 0, file, "HEAD"
     pairs = list(touching)
@@ -116,10 +116,10 @@ def _original_of(history: _History, file: str, touching: Iterable[tuple[str, str
     while pairs and renames < _MAX_RENAMES:
         commit, parent = pairs.pop(0)
         reverted |= reverts.get(commit, frozenset())
-        content = at(parent, name)
+        content = read_at(parent, name)
         if content is None and (old_name := checkout.renamed(parent, commit, name)) is not None:
             name, renames = old_name, renames + 1
-            content = at(parent, name)
+            content = read_at(parent, name)
             pairs = checkout.touching(TRACE, [name], parent).get(name, [])
         if not is_patched(content):
             return Original(content, patches)

@@ -66,10 +66,10 @@ def older_forms(tree: ReadTree, patches: PatchSet) -> frozenset[str]:
     record = current_or_none(tree)
     return frozenset(
         name
-        for name, known in record.patches.items()
+        for name, applied in record.patches.items()
         if name in patches.ids
         and name not in record.ported
-        and known.form not in ("", patches.get(name).form)
+        and applied.form not in ("", patches.get(name).form)
     )
 
 
@@ -99,18 +99,18 @@ def renewal(tree: ReadTree, patches: PatchSet, planner: Planner) -> Renewal | No
 
 
 def _with_neighbours(names: frozenset[str], record: Record) -> frozenset[str]:
-    found = set(names)
+    neighbours = set(names)
     while True:
         shared = {
             name
             for layer in record.layers
             if not layer.is_ported
-            for known in layer.files.values()
-            if found.intersection(known.patches)
-            for name in known.patches
+            for file in layer.files.values()
+            if neighbours.intersection(file.patches)
+            for name in file.patches
         }
-        needing = {patch.id for patch in record.patches.values() if found.intersection(patch.requires)}
-        more = (shared | needing) - found - record.ported
+        needing = {patch.id for patch in record.patches.values() if neighbours.intersection(patch.requires)}
+        more = (shared | needing) - neighbours - record.ported
         if not more:
-            return frozenset(found)
-        found |= more
+            return frozenset(neighbours)
+        neighbours |= more

@@ -53,8 +53,8 @@ class ResolutionStore:
 
     def get(self, name: str) -> Resolution | None:
         """Return the resolution stored under a name; None if there is none or it is damaged."""
-        found = (_read(place.path / f"{name}.json") for place in self._places)
-        return next(filter(None, found), None)
+        resolutions = (_read(place.path / f"{name}.json") for place in self._places)
+        return next(filter(None, resolutions), None)
 
     def put(self, name: str, resolution: Resolution) -> bool:
         """Store a resolution; return False if that fails."""
@@ -63,7 +63,7 @@ class ResolutionStore:
     def __iter__(self) -> Iterator[Resolution]:
         """Yield every resolution, one per name."""
         files = {path.name: path for place in reversed(self._places) for path in place.path.glob("*.json")}
-        yield from (found for _, path in sorted(files.items()) if (found := _read(path)))
+        yield from (resolution for _, path in sorted(files.items()) if (resolution := _read(path)))
 
 
 def _common_folder(root: Path) -> Path | None:

@@ -106,31 +106,35 @@ def unrecorded_edits(tree: CheckoutTree) -> tuple[tuple[str, str, str], ...]:
     """
     with suppress(TreeError):
         record = current_record(tree)
-        found = tuple(_replaced_markers(tree, Store(tree.package), record))
+        replaced = tuple(_replaced_markers(tree, Store(tree.package), record))
         left = (
-            {(b.patch, b.edit) for blocks in conflicts_in(tree).values() for b in blocks} if found else set()
+            {(b.patch, b.edit) for blocks in conflicts_in(tree).values() for b in blocks}
+            if replaced
+            else set()
         )
-        return tuple(dict.fromkeys(each for each in found if each[:2] not in record.edits | left))
+        return tuple(
+            dict.fromkeys(edit_found for edit_found in replaced if edit_found[:2] not in record.edits | left)
+        )
     return ()
 
 
 def _replaced_markers(tree: CheckoutTree, store: Store, record: Record) -> Iterator[tuple[str, str, str]]:
     """Yield the conflicts of a record for which a file has neither the markers nor the code from before them."""
     for layer in record.layers:
-        for file, known in layer.files.items():
+        for file, applied_file in layer.files.items():
             current = tree.read(file)
             # Few files were changed since, so that few contents are read.
             if (
                 current is None
-                or known.applied is None
-                or digest_of(current) in (known.applied, known.original)
+                or applied_file.applied is None
+                or digest_of(current) in (applied_file.applied, applied_file.original)
             ):
                 continue
-            marked = store.get(known.applied)
+            marked = store.get(applied_file.applied)
             for block in marked_conflicts(marked):
                 start, end = _bounds(marked, block, current)
-                found = _lines(marked)[block.start + 1 : block.start + 1 + block.found]
-                if _lines(current)[start:end] != found:
+                lines = _lines(marked)[block.start + 1 : block.start + 1 + block.found]
+                if _lines(current)[start:end] != lines:
                     yield block.patch, block.edit, file
 
 
@@ -139,8 +143,8 @@ def manual_edit_for(
 ) -> ManualEdit | None:
     """Return what a person wrote in place of an edit's conflict markers, or None if apply wrote none."""
     wanted = _Edit(patch.id, edit, tree.read(edit.file) or b"", check)
-    found = _resolved_in(Store(tree.package), current_record(tree), wanted)
-    return found.manual_edit if found is not None else None
+    resolved = _resolved_in(Store(tree.package), current_record(tree), wanted)
+    return resolved.manual_edit if resolved is not None else None
 
 
 def record_manual_edit(
@@ -174,8 +178,8 @@ def conflict_of(tree: CheckoutTree, patch: str, edit: str) -> str | None:
     """Return the file in which apply wrote markers for this conflict, also if they were removed, or None."""
     store = Store(tree.package)
     for layer in current_record(tree).layers:
-        for file, known in layer.files.items():
-            text = b"" if known.applied is None else store.get(known.applied)
+        for file, applied_file in layer.files.items():
+            text = b"" if applied_file.applied is None else store.get(applied_file.applied)
             if any((block.patch, block.edit) == (patch, edit) for block in marked_conflicts(text)):
                 return file
     return None
@@ -192,10 +196,10 @@ def record_ported(tree: ReadTree, patch: str, edit: EditStatus) -> bool:
         current = tree.read(edit.file) or b""
         if not tree.is_unchanged:
             raise concurrent_change_error(tree)
-        found = _resolved_in(store, current_record(tree), _Edit(patch, edit, current, None))
-        if found is not None:
-            write_all(tree, store, {}, found.record, kept=(found.content,))
-    return found is not None
+        resolved = _resolved_in(store, current_record(tree), _Edit(patch, edit, current, None))
+        if resolved is not None:
+            write_all(tree, store, {}, resolved.record, kept=(resolved.content,))
+    return resolved is not None
 
 
 def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
@@ -207,10 +211,10 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
     with locked(tree) as store:
         record = current_record(tree)
         for level, layer in reversed(list(enumerate(record.layers))):
-            for file, known in layer.files.items():
-                if known.applied is None or known.original is None:
+            for file, applied_file in layer.files.items():
+                if applied_file.applied is None or applied_file.original is None:
                     continue
-                with_markers, current = store.get(known.applied), tree.read(file) or b""
+                with_markers, current = store.get(applied_file.applied), tree.read(file) or b""
                 block = next(
                     (b for b in marked_conflicts(with_markers) if (b.patch, b.edit) == (patch, edit)), None
                 )
@@ -222,17 +226,17 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                 text = _replaced(current, [_Replacement(*bounds, tuple(original_lines))])
                 files = {
                     **layer.files,
-                    file: AppliedFile(known.original, digest_of(remaining), known.patches),
+                    file: AppliedFile(applied_file.original, digest_of(remaining), applied_file.patches),
                 }
                 if not marked_conflicts(remaining) and not layer.edits_in(file):
                     from patchkit.transaction.undo import undo
 
                     # Only imports of the patches can remain.
                     with suppress(ConflictError):
-                        text = undo(file, remaining, text, store.get(known.original)).text or text
+                        text = undo(file, remaining, text, store.get(applied_file.original)).text or text
                         del files[file]
                 layers = (*record.layers[:level], layer.with_files(files), *record.layers[level + 1 :])
-                after = record.replaced(Record(tuple(each for each in layers if each.files)))
+                after = record.replaced(Record(tuple(layer for layer in layers if layer.files)))
                 write_all(tree, store, {file: (current, text)}, after, kept=(remaining,))
                 return file
         # A tree without a record can have markers too.
@@ -242,7 +246,7 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                 current = tree.read(file) or b""
                 write_all(tree, store, {file: (current, without_markers(current, [block]))}, record)
                 return file
-    is_unrecorded = any(each[:2] == (patch, edit) for each in unrecorded_edits(tree))
+    is_unrecorded = any(unrecorded[:2] == (patch, edit) for unrecorded in unrecorded_edits(tree))
     raise ConflictError(
         f"{tree.package} has no conflict markers of {patch} {edit}",
         advice=f"patchkit resolve --accept {patch} {edit} records the code in their place, and patchkit revert {patch} "
@@ -256,7 +260,7 @@ def _conflict_lines(marked: bytes, block: MarkedConflict, current: bytes) -> tup
     """Return the lines of a conflict in a file, also if some of its markers were removed; None if all were."""
     start, end = _bounds(marked, block, current)
     lines = _lines(current)
-    markers = [at for at in range(start, end) if lines[at].startswith(_MARKERS)]
+    markers = [index for index in range(start, end) if lines[index].startswith(_MARKERS)]
     if not markers:
         return None
     first, last = markers[0], markers[-1]
@@ -268,17 +272,21 @@ def _resolved_in(store: Store, record: Record, edit: _Edit) -> _ResolvedRecord |
     """Return the result of resolving an edit's conflict in a record, or None if the record does not have it."""
     file, current = edit.status.file, edit.current
     for level in reversed(range(len(record.layers))):
-        known = record.layers[level].files.get(file)
-        if known is None or known.applied is None or known.original is None:
+        applied_file = record.layers[level].files.get(file)
+        if applied_file is None or applied_file.applied is None or applied_file.original is None:
             continue
-        marked, original = store.get(known.applied), store.get(known.original)
+        marked, original = store.get(applied_file.applied), store.get(applied_file.original)
         block = next(
             (b for b in marked_conflicts(marked) if (b.patch, b.edit) == (edit.patch, edit.status.name)), None
         )
         if block is not None:
             content, manual_edit = _resolved_text(marked, block, current, original, edit)
             return _ResolvedRecord(_with_edit(record, level, edit, content), content, manual_edit)
-        if edit.patch in known.patches and _is_in_place(edit, marked) and not _is_in_place(edit, original):
+        if (
+            edit.patch in applied_file.patches
+            and _is_in_place(edit, marked)
+            and not _is_in_place(edit, original)
+        ):
             # The edit was recorded with another conflict.
             manual_edit = ManualEdit(original, b"", b"", 1, is_whole=False)
             return _ResolvedRecord(_with_edit(record, level, edit, marked), marked, manual_edit)
@@ -302,10 +310,10 @@ def _resolved_text(
         if edit.check is not None
         else []
     )
-    found = b"".join(_lines(marked)[block.start + 1 : block.start + 1 + block.found])
+    lines = b"".join(_lines(marked)[block.start + 1 : block.start + 1 + block.found])
     blank = next((number for number, line in enumerate(text) if line.strip()), 0)
     line = _bounds(marked, block, edit.current)[0] + blank + 1
-    manual_edit = ManualEdit(original, found, b"".join(text), line, is_whole=not needed)
+    manual_edit = ManualEdit(original, lines, b"".join(text), line, is_whole=not needed)
     return _replaced(marked, [person_hunk, *needed]), manual_edit
 
 
@@ -374,8 +382,8 @@ def _with_edit(record: Record, level: int, edit: _Edit, content: bytes) -> Recor
     layer, status = record.layers[level], edit.status
     how = How.ACCEPTED if edit.check is None and not layer.is_ported else How.BY_HAND
     applied = AppliedEdit(status.name, status.file, how)
-    known = layer.files[status.file]
-    files = layer.files | {status.file: msgspec.structs.replace(known, applied=digest_of(content))}
+    applied_file = layer.files[status.file]
+    files = layer.files | {status.file: msgspec.structs.replace(applied_file, applied=digest_of(content))}
     patches = tuple(
         msgspec.structs.replace(
             patch,

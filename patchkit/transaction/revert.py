@@ -227,7 +227,7 @@ def _planned_ports(
 
     planned: Planned | None = None
     names = frozenset[str]()
-    for name in reversed([each for each in candidate.record.patches if each not in done]):
+    for name in reversed([name for name in candidate.record.patches if name not in done]):
         with suppress(PatchkitError):
             plan = plan_revert(candidate.record, names | {name}, read, candidate.content, planner)
             before = {} if planned is None else planned[2].changes
@@ -281,7 +281,7 @@ def step_of(
                 if ports and (named is not None or is_complete):
                     raise
                 # Without its contents a record says less than git's history.
-                is_answer = candidate.is_exact and is_complete and not isinstance(error, TreeError)
+                is_answer = candidate.is_unedited and is_complete and not isinstance(error, TreeError)
                 errors.append((is_answer, error))
             else:
                 return candidate, reverted, plan
@@ -291,7 +291,7 @@ def step_of(
         errors.append((isinstance(error, ConflictError), error))
     if not errors:
         return None
-    raise next((error for is_exact, error in errors if is_exact), errors[0][1])
+    raise next((error for is_answer, error in errors if is_answer), errors[0][1])
 
 
 def _candidates(candidates: Candidates, named: frozenset[str] | None) -> Iterable[CandidateRecord]:
@@ -391,7 +391,7 @@ def _require_removed(
         _require_no_calls(
             {file: text for file, text in after.items() if text != candidate.originals.get(file)}
         )
-    if reverted is None or candidate.is_exact:
+    if reverted is None or candidate.is_unedited:
         return
     before = {file: text for file, (text, _) in plan.changes.items()}
     not_reverted = tuple(name for name in candidate.record.patches if name not in reverted)

@@ -169,11 +169,11 @@ def _undone_blocks(
 ) -> Mapping[str, tuple[bytes | None, bytes | None]]:
     """Return each file before and after its block of changed lines is undone; none if that fails in one."""
     changes: dict[str, tuple[bytes | None, bytes | None]] = {}
-    for file, known in layer.files.items():
+    for file, applied_file in layer.files.items():
         current = read(file)
-        if current is None or known.applied is None or known.original is None:
+        if current is None or applied_file.applied is None or applied_file.original is None:
             return {}
-        text = with_block(content(known.applied), content(known.original), current)
+        text = with_block(content(applied_file.applied), content(applied_file.original), current)
         if text is None:
             return {}
         changes[file] = current, text
@@ -204,26 +204,30 @@ def _remainder(
     kept: dict[str | None, bytes] = {}
     ported: set[str] = set()
     for layer in record.layers:
-        originals = {file: stored(known.original) for file, known in layer.files.items()}
+        originals = {file: stored(applied_file.original) for file, applied_file in layer.files.items()}
         rebased = {
             file: _merged(file, before.get(file, original), original, after.get(file, original)).text
             for file, original in originals.items()
         }
-        before |= {file: stored(known.applied) for file, known in layer.files.items()}
+        before |= {file: stored(applied_file.applied) for file, applied_file in layer.files.items()}
         after |= _layer_after(
             layer, reverted, replayer, originals=originals, applied=before, rebased=rebased, ported=ported
         )
         if layer.is_ported:
-            ported |= {file for file, known in layer.files.items() if reverted.intersection(known.patches)}
+            ported |= {
+                file
+                for file, applied_file in layer.files.items()
+                if reverted.intersection(applied_file.patches)
+            }
         files = {
             file: AppliedFile(
                 digest_or_none(rebased[file]),
                 digest_or_none(after[file]),
                 _patches_in(layer, file, reverted, rebased[file], after[file]),
             )
-            for file, known in layer.files.items()
+            for file, applied_file in layer.files.items()
             if rebased[file] != after[file]
-            or (known.original == known.applied and _kept(known.patches, reverted))
+            or (applied_file.original == applied_file.applied and _kept(applied_file.patches, reverted))
         }
         texts = (text for file in files for text in (rebased[file], after[file]))
         kept |= {digest_or_none(text): text for text in texts if text is not None}
@@ -263,12 +267,12 @@ def _revert_one_by_one(
         return replayer.replay({file: before}, (name,))[file], before
 
     for layer in reversed(layers):
-        known = layer.files[file]
-        for name in (each for each in reversed(order) if each in reverted and each in known.patches):
+        applied_file = layer.files[file]
+        for name in (name for name in reversed(order) if name in reverted and name in applied_file.patches):
             try:
                 undone = _undo_patch(file, name, result, without(done), without(done | {name}))
             except ConflictError:
-                undone = _undo_patch(file, name, result, *alone(name, known.original))
+                undone = _undo_patch(file, name, result, *alone(name, applied_file.original))
             done, result = done | {name}, undone
     return result
 
@@ -395,11 +399,11 @@ def _require_undone(
     remaining = sorted(present & recorded.keys())
     if remaining:
         name, edit = remaining[0]
-        known = recorded[name, edit]
+        edit_record = recorded[name, edit]
         raise RevertBlockedError(
             f"{edit} of {name} would still be in place: its code was copied or moved after apply",
             name,
-            where=known.file,
+            where=edit_record.file,
             advice="remove that code and revert again",
         )
 
@@ -420,17 +424,17 @@ def _layer_after(
     """
     after: dict[str, bytes | None] = {}
     mixed = []
-    for file, known in layer.files.items():
-        kept = _kept(known.patches, reverted)
+    for file, applied_file in layer.files.items():
+        kept = _kept(applied_file.patches, reverted)
         if not kept:
             after[file] = rebased[file]
-        elif kept == known.patches:
+        elif kept == applied_file.patches:
             try:
                 after[file] = undo(file, originals[file], applied[file], rebased[file]).text
             except ConflictError:
                 if not (layer.is_ported or file in ported):
                     raise
-                raise _dependent_error(file, reverted, known.patches) from None
+                raise _dependent_error(file, reverted, applied_file.patches) from None
         else:
             mixed.append(file)
     all_patches = tuple(patch.id for patch in layer.patches)

@@ -116,8 +116,8 @@ class Store:
         """Numbers that change with every write, also with one that leaves the same record, or none."""
         for path in (self.path, self._package):
             with self._wrapped_os_errors(path), suppress(FileNotFoundError, NotADirectoryError):
-                found = path.lstat()
-                return found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+                status = path.lstat()
+                return status.st_ino, status.st_mtime_ns, status.st_ctime_ns
         return ()
 
     def journal(self) -> Journal | None:
@@ -194,11 +194,11 @@ class Store:
     def _of_git(self, digest: str) -> bytes | None:
         if digest not in self._in_git and top_around(self._package) is not None:
             with suppress(TreeError), GitRepository(self._package) as repository:
-                for each in {digest, *self._expected}.difference(self._in_git):
-                    found = repository.object(each)
+                for content_id in {digest, *self._expected}.difference(self._in_git):
+                    blob = repository.object(content_id)
                     # In a repository with other ids, this one may be the start of another.
-                    if found is not None and digest_of(found[1]) == each:
-                        self._in_git[each] = found[1]
+                    if blob is not None and digest_of(blob[1]) == content_id:
+                        self._in_git[content_id] = blob[1]
         return self._in_git.get(digest)
 
     def _read_content(self, digest: str) -> bytes | None:

@@ -267,15 +267,15 @@ def digest_or_none(content: bytes | None) -> str | None:
 
 def _digests(folder: Folder, name: str) -> tuple[str | None, ...]:
     """Return the digests that a file has: with its kind, and as a plain file, which a write that keeps modes takes."""
-    known = folder.stat(name)
-    if known is None:
+    status = folder.stat(name)
+    if status is None:
         return (None,)
-    if stat.S_ISLNK(known.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return (digest_of(folder.target(name), FileKind.LINK),)
-    if not stat.S_ISREG(known.st_mode) or known.st_size > MAX_READ_BYTES:
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_READ_BYTES:
         return ()
     content = folder.read(name)
     if content is None:
         return (None,)
     plain = digest_of(content)
-    return (digest_of(content, FileKind.EXECUTABLE), plain) if known.st_mode & stat.S_IXUSR else (plain,)
+    return (digest_of(content, FileKind.EXECUTABLE), plain) if status.st_mode & stat.S_IXUSR else (plain,)

@@ -62,10 +62,10 @@ def uncommitted_patches(tree: CheckoutTree) -> dict[str, list[str]]:
     Raise TreeError if git fails.
     """
     record = current_record(tree)
-    at = Checkout(tree.package).reader([("HEAD", file) for file in record.files])
+    read_at = Checkout(tree.package).reader([("HEAD", file) for file in record.files])
     added = {
-        file: commenting_patches(tree.read(file) or b"") - commenting_patches(at("HEAD", file) or b"")
+        file: commenting_patches(tree.read(file) or b"") - commenting_patches(read_at("HEAD", file) or b"")
         for file in sorted(record.files)
     }
-    found = {name: [file for file, names in added.items() if name in names] for name in record.patches}
-    return {name: files for name, files in found.items() if files}
+    added_files = {name: [file for file, names in added.items() if name in names] for name in record.patches}
+    return {name: files for name, files in added_files.items() if files}

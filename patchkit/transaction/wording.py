@@ -37,7 +37,7 @@ def with_wording_of(other: bytes | None, text: bytes | None) -> bytes | None:
         if tag == "equal":
             pairs = zip(range(start, end), others[other_start:other_end], strict=True)
             result[start:end] = [
-                other_row.text if other_row.is_comment else rows[at].text for at, other_row in pairs
+                other_row.text if other_row.is_comment else rows[index].text for index, other_row in pairs
             ]
     return b"".join(result)
 
@@ -50,16 +50,16 @@ def patch_comments(text: bytes | None, patch: str) -> list[bytes]:
 
 
 def _rows(text: bytes) -> list[_WordedLine]:
-    found: list[_WordedLine] = []
+    worded: list[_WordedLine] = []
     for key, lines in groupby(text.splitlines(keepends=True), _comment_key):
         if key is None:
-            found += [_WordedLine(line, line, is_comment=False) for line in lines]
+            worded += [_WordedLine(line, line, is_comment=False) for line in lines]
         else:
-            found.append(_WordedLine(key, b"".join(lines), is_comment=True))
-    return found
+            worded.append(_WordedLine(key, b"".join(lines), is_comment=True))
+    return worded
 
 
 def _comment_key(line: bytes) -> bytes | None:
     """Return a comment of a patch without its words; None for other lines, and for notes of edits made by hand."""
-    found = _COMMENT.match(line)
-    return found[0] if found and not noted_in(line) else None
+    comment = _COMMENT.match(line)
+    return comment[0] if comment and not noted_in(line) else None

@@ -237,7 +237,7 @@ def check_targets(
         _require_writable(next(folder for folder in path.parents if folder.exists()))
         if (os.readlink(os.fsencode(path)) if is_link else tree.read(file)) != before:
             raise TreeError(f"{path} was changed while patchkit was running", advice="try again")
-        same = next((other for other, known in places.items() if known == place), None)
+        same = next((other for other, seen in places.items() if seen == place), None)
         if same is not None:
             raise TreeError(
                 f"{same} and {file} are the same file", advice="replace the link with a copy of the file"
@@ -466,7 +466,7 @@ def write_all(
     recorded = {posixpath.join(folder, name): pair for name, pair in pairs.items() if pair[0] != pair[1]}
     targets = check_targets(fresh, {**contents, **recorded}, kinds)
     removed = (targets.places[file] for file, (_, text) in contents.items() if text is None)
-    emptied = {each: None for place in removed for each in place.above if not each.startswith("..")}
+    emptied = {folder: None for place in removed for folder in place.above if not folder.startswith("..")}
     if old and not new:
         emptied[folder] = None
     write_targets(tree, store, targets, kept=kept, emptied=tuple(emptied))
@@ -488,10 +488,10 @@ def write_targets(
     """
     contents: dict[str, tuple[bytes, FileKind]] = {}
     files: dict[str, tuple[str | None, str | None]] = {}
-    known = move.kinds if move else targets.kinds
+    written_kinds = move.kinds if move else targets.kinds
     for file, pair in targets.contents.items():
         digests: list[str | None] = []
-        for text, kind in zip(pair, known.get(file, (FileKind.PLAIN, FileKind.PLAIN)), strict=True):
+        for text, kind in zip(pair, written_kinds.get(file, (FileKind.PLAIN, FileKind.PLAIN)), strict=True):
             digests.append(None if text is None else digest_of(text, kind))
             contents |= {digest_of(text, kind): (text, kind)} if text is not None else {}
         files[file] = (digests[0], digests[1])

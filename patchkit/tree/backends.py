@@ -102,7 +102,7 @@ class Backends:
     @cached_property
     def _inner(self) -> frozenset[str]:
         """Backend classes that another backend's constructor accepts in addition to an ``AttentionBackend``."""
-        found: set[str] = set()
+        names: set[str] = set()
         for cls in self.all:
             constructor = cls.methods.get("__init__")
             arguments = constructor.node.args.args if constructor is not None else ()
@@ -110,8 +110,8 @@ class Backends:
                 last_name(argument.annotation) for argument in arguments if argument.annotation is not None
             }
             if mirror.BACKEND_ROOT in kinds and self.derived(cls):
-                found |= kinds & self._kinds
-        return frozenset(found)
+                names |= kinds & self._kinds
+        return frozenset(names)
 
     @cached_property
     def _kinds(self) -> frozenset[str]:
@@ -189,8 +189,8 @@ def inheriting_backends(tree: Tree) -> tuple[InheritingBackend, ...]:
         return ()
     headers = {file: _bases_in([text]) for file, text in _definitions(tree).items()}
     bases: dict[bytes, set[bytes]] = {}
-    for each in headers.values():
-        for name, words in each.items():
+    for own_bases in headers.values():
+        for name, words in own_bases.items():
             bases.setdefault(name, set()).update(words)
     heirs = opting_out
     while more := {name for name, words in bases.items() if words & heirs} - heirs:
@@ -200,15 +200,15 @@ def inheriting_backends(tree: Tree) -> tuple[InheritingBackend, ...]:
         return ()
     while more := {base for name in relatives for base in bases.get(name, ())} - relatives:
         relatives = relatives | more
-    files = sorted(file for file, each in headers.items() if relatives & each.keys())
+    files = sorted(file for file, bases in headers.items() if relatives & bases.keys())
     return Backends(Program({file: tree.read(file) or b"" for file in files})).inheriting
 
 
 def _definitions(tree: Tree) -> dict[str, bytes]:
     """Return the top-level definitions of each file of the serving package, or the whole file."""
-    found = tree.definitions() if isinstance(tree, CheckoutTree) else None
-    if found is not None:
-        return found
+    lines = tree.definitions() if isinstance(tree, CheckoutTree) else None
+    if lines is not None:
+        return lines
     if isinstance(tree, OverlayTree):
         own = {file: text or b"" for file, text in tree.contents.items() if serves(file)}
         return _definitions(tree.below) | own

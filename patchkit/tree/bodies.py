@@ -67,7 +67,7 @@ class ReducedSource:
 
     def restored(self, source: bytes) -> bytes:
         """Return an edited ``source`` with the stripped bodies restored."""
-        return _PLACE.sub(lambda found: self.bodies[found[1]], source) if self.bodies else source
+        return _PLACE.sub(lambda match: self.bodies[match[1]], source) if self.bodies else source
 
 
 class Reduction:
@@ -149,7 +149,7 @@ class _Search:
     def _binds_outside(self, function: ast.stmt) -> bool:
         if _OUTER.search(self._text(function)) is None:
             return False
-        return any(isinstance(each, ast.Global | ast.Nonlocal) for each in statements(function))
+        return any(isinstance(statement, ast.Global | ast.Nonlocal) for statement in statements(function))
 
     def _text(self, function: ast.stmt) -> bytes:
         return b"".join(self.lines[first_line(function) : function.end_lineno])

@@ -37,8 +37,8 @@ def searched(folder: Path, texts: Iterable[str]) -> list[str] | None:
     It reads what is on disk, whether git tracks it or not.
     """
     expressions = (word for text in texts for word in ("-e", text))
-    found = _grep(folder, "-l", "-F", *expressions)
-    return None if found is None else [name for name in os.fsdecode(found).split("\0") if name]
+    output = _grep(folder, "-l", "-F", *expressions)
+    return None if output is None else [name for name in os.fsdecode(output).split("\0") if name]
 
 
 def lines_matching(folder: Path, pattern: str) -> dict[str, list[bytes]] | None:
@@ -46,12 +46,12 @@ def lines_matching(folder: Path, pattern: str) -> dict[str, list[bytes]] | None:
     output = _grep(folder, "--text", "-E", "-e", pattern)
     if output is None:
         return None
-    found: dict[str, list[bytes]] = {}
-    for each in output.split(b"\n"):
-        name, separator, line = each.partition(b"\0")
+    lines: dict[str, list[bytes]] = {}
+    for match_line in output.split(b"\n"):
+        name, separator, line = match_line.partition(b"\0")
         if separator:
-            found.setdefault(os.fsdecode(name), []).append(line)
-    return found
+            lines.setdefault(os.fsdecode(name), []).append(line)
+    return lines
 
 
 def _grep(folder: Path, *options: str) -> bytes | None:
@@ -109,11 +109,11 @@ class Checkout:
     def hidden(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Return the files whose changes git does not show, by the option of ``git update-index`` that ends that."""
         marks = list(self._marks(names))
-        found = {
+        hidden_names = {
             "--no-skip-worktree": [name for name, mark in marks if mark in _SKIPPED],
             "--no-assume-unchanged": [name for name, mark in marks if mark.islower()],
         }
-        return {option: files for option, files in found.items() if files}
+        return {option: files for option, files in hidden_names.items() if files}
 
     def _marks(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Yield each tracked file at or below ``names`` with its mark in ``git ls-files -v``."""
@@ -155,11 +155,11 @@ class Checkout:
     def staged(self, names: Iterable[str]) -> dict[str, str]:
         """Return the object ids of the files in the index, ``unmerged`` for a file with unmerged entries."""
         listing = self._ask("ls-files", "--stage", "-z", "--", *names)
-        found: dict[str, str] = {}
+        entries: dict[str, str] = {}
         for meta, name in (entry.split(b"\t", 1) for entry in listing.split(b"\0") if entry):
             _, identifier, stage = meta.decode().split()
-            found[os.fsdecode(name)] = identifier if stage == "0" else "unmerged"
-        return found
+            entries[os.fsdecode(name)] = identifier if stage == "0" else "unmerged"
+        return entries
 
     def untracked(self, names: Iterable[str]) -> list[str]:
         """Return the files at or below ``names`` that git neither tracks nor ignores, sorted."""
@@ -192,8 +192,8 @@ class Checkout:
         """Return whether an object has this content, ignoring line endings."""
         if is_object(identifier, content):
             return True
-        known = self._ask("cat-file", "blob", identifier)
-        return known.replace(b"\r\n", b"\n") == content.replace(b"\r\n", b"\n")
+        blob = self._ask("cat-file", "blob", identifier)
+        return blob.replace(b"\r\n", b"\n") == content.replace(b"\r\n", b"\n")
 
     def lacking(self, identifiers: Iterable[str]) -> frozenset[str]:
         """Return those of the object ids that the repository does not have."""
@@ -208,8 +208,8 @@ class Checkout:
         answer = git(self._folder, *arguments)
         if answer.returncode > 1:
             raise self._failed_as(answer)
-        found = os.fsdecode(answer.stdout).split("\0")
-        return frozenset(name.removeprefix("HEAD:") for name in found if name)
+        holding = os.fsdecode(answer.stdout).split("\0")
+        return frozenset(name.removeprefix("HEAD:") for name in holding if name)
 
     def touching(
         self, pattern: str, names: Iterable[str], since: str = "HEAD"
@@ -235,7 +235,7 @@ class Checkout:
         # prevents that.
         settings = {"GIT_INDEX_FILE": str(self._folder.resolve() / f".{secrets.token_hex(16)}")}
         listing = self._ask("log", *arguments, "--", *names, settings=settings)
-        found: dict[str, list[tuple[str, str]]] = {}
+        paths: dict[str, list[tuple[str, str]]] = {}
         commit, parents = "", list[str]()
         words = os.fsdecode(listing).split("\0")
         for before, word in pairwise(words):
@@ -243,9 +243,9 @@ class Checkout:
                 commit, *parents = word.split()
             elif word:
                 # The first file is on a line of its own.
-                pairs = found.setdefault(word.removeprefix("\n"), [])
+                pairs = paths.setdefault(word.removeprefix("\n"), [])
                 pairs += [(commit, parent) for parent in parents if (commit, parent) not in pairs]
-        return found
+        return paths
 
     def trailers(self, key: str, commits: Iterable[str]) -> dict[str, frozenset[str]]:
         """Return the values of a trailer of those of the commits that have it."""
@@ -290,19 +290,19 @@ class Checkout:
 
     def at(self, commit: str, name: str) -> bytes | None:
         """Return a file's content in a commit, or None if it has no such file. Raise TreeError for no commit."""
-        found = git(self._folder, "cat-file", "blob", f"{commit}:./{name}")
-        if found.returncode == 0:
-            return found.stdout
+        answer = git(self._folder, "cat-file", "blob", f"{commit}:./{name}")
+        if answer.returncode == 0:
+            return answer.stdout
         self._ask("cat-file", "-e", f"{commit}^{{commit}}")
         listing = self._ask("ls-tree", "-z", commit, "--", name).split(b"\0")[0]
         return self._ask("cat-file", "blob", listing.split()[2].decode()) if listing else None
 
     def reader(self, places: Iterable[tuple[str, str]]) -> Callable[[str, str], bytes | None]:
-        """Return ``at``, with the contents of files, each given by a commit and a name, read by one process."""
-        known = self._blobs(places)
+        """Return a reader of contents by a commit and a name, as ``at`` is, with these read by one process."""
+        blobs = self._blobs(places)
 
         def read(commit: str, name: str) -> bytes | None:
-            return known[commit, name] if (commit, name) in known else self.at(commit, name)
+            return blobs[commit, name] if (commit, name) in blobs else self.at(commit, name)
 
         return read
 
@@ -312,14 +312,14 @@ class Checkout:
         lines = os.fsencode("".join(f"{commit}:./{name}\n" for commit, name in queried))
         answer = git(self._folder, "cat-file", "--batch", given=lines)
         replies = io.BytesIO(b"" if answer.returncode else answer.stdout)
-        found: dict[tuple[str, str], bytes] = {}
+        contents: dict[tuple[str, str], bytes] = {}
         for place in queried:
             # An object's id, kind and size; a missing one's name and a word.
             *_, kind, size = [b"", *replies.readline().rsplit(b" ", 2)]
             if size.strip().isdigit():
                 content = replies.read(int(size) + 1)[:-1]
-                found |= {place: content} if kind == b"blob" else {}
-        return found
+                contents |= {place: content} if kind == b"blob" else {}
+        return contents
 
     @property
     def is_shallow(self) -> bool:

@@ -55,14 +55,14 @@ def levels(package: str) -> tuple[Level, ...]:
     if posixpath.basename(above) in _INSTALLED:
         return (Level(above, (above,)),)
     inner = above if posixpath.basename(above) == PARENTS[0] else None
-    found = []
+    levels_found = []
     for folder in (package, *map(str, PurePosixPath(package).parents)):
         root = "" if folder == "." else folder
         if root != inner:
-            found.append(
+            levels_found.append(
                 Level(root, (root, inner) if inner and root == posixpath.dirname(inner) else (root,))
             )
-    return tuple(found)
+    return tuple(levels_found)
 
 
 def places(fork: Fork) -> tuple[str, ...]:
@@ -94,8 +94,8 @@ def found_record(fork: Fork, package: str) -> tuple[str, dict[str, bytes]]:
     Raise TreeError if something else is in its place, or a file in it cannot be read.
     """
     places = record_places(fork, package)
-    found = ((place, _recorded(fork, place)) for place in places)
-    return next(((place, files) for place, files in found if files), (places[0], {}))
+    records = ((place, _recorded(fork, place)) for place in places)
+    return next(((place, files) for place, files in records if files), (places[0], {}))
 
 
 def _recorded(fork: Fork, place: str) -> dict[str, bytes]:
@@ -170,8 +170,8 @@ class DiskFork:
     def levels(self) -> tuple[Level, ...]:
         """The levels at which the package is configured; outside a repository only the root."""
         inside = self.package.relative_to(self.top).as_posix()
-        found = levels("" if inside == "." else inside)
-        return found if self.is_repository else found[-1:]
+        inner = levels("" if inside == "." else inside)
+        return inner if self.is_repository else inner[-1:]
 
     def path(self, name: str) -> Path:
         """Return the path of a name."""
@@ -183,9 +183,9 @@ class DiskFork:
 
     def kind(self, name: str) -> str:
         """Return what a name is; a path below a link does not exist."""
-        found = FOLDER
+        result = FOLDER
         for place in (*reversed(PurePosixPath(name).parents[:-1]), PurePosixPath(name)):
-            if found != FOLDER:
+            if result != FOLDER:
                 return ""
             try:
                 mode = os.lstat(self.top / place).st_mode
@@ -193,10 +193,10 @@ class DiskFork:
                 return ""
             except OSError as error:
                 raise self._unreadable(name, error) from None
-            found = LINK if stat.S_ISLNK(mode) else FOLDER if stat.S_ISDIR(mode) else OTHER
+            result = LINK if stat.S_ISLNK(mode) else FOLDER if stat.S_ISDIR(mode) else OTHER
             if stat.S_ISREG(mode):
-                found = FILE
-        return found
+                result = FILE
+        return result
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file. Raise UsageError if it cannot be read or is too long."""

@@ -134,8 +134,8 @@ def commit_of(folder: Path, ref: str) -> str:
 
 def commit_or_none(folder: Path, ref: str) -> str | None:
     """Return the id of the commit that ``ref`` names, or None if there is no such commit."""
-    found = git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-    return found.stdout.decode().strip() if found.returncode == 0 else None
+    answer = git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    return answer.stdout.decode().strip() if answer.returncode == 0 else None
 
 
 def place_of(folder: Path) -> str:
@@ -284,9 +284,9 @@ def _programs_off(folder: Path) -> dict[str, str]:
     """Return the settings that disable every filter, hook and merge driver that a repository names."""
     listed = _run(_command(folder, "config", "--list", "--name-only", "-z"), _environment(), folder).stdout
     named = {
-        (found["kind"], found["name"])
-        for found in map(_NAMED.fullmatch, os.fsdecode(listed).split("\0"))
-        if found
+        (match["kind"], match["name"])
+        for match in map(_NAMED.fullmatch, os.fsdecode(listed).split("\0"))
+        if match
     }
     return {
         f"{kind}.{name}.{key}": value
@@ -302,8 +302,8 @@ def _with(environment: dict[str, str], settings: Mapping[str, str]) -> dict[str,
     numbered = enumerate(settings.items(), first)
     pairs = {
         name: text
-        for at, (key, value) in numbered
-        for name, text in ((f"GIT_CONFIG_KEY_{at}", key), (f"GIT_CONFIG_VALUE_{at}", value))
+        for index, (key, value) in numbered
+        for name, text in ((f"GIT_CONFIG_KEY_{index}", key), (f"GIT_CONFIG_VALUE_{index}", value))
     }
     return environment | pairs | {"GIT_CONFIG_COUNT": str(first + len(settings))}
 

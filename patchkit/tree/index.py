@@ -94,8 +94,8 @@ class Function(_Definition):
         # The source is split at parentheses and only the last word of each piece is matched: a pattern that is tried
         # at every character takes five times as long.
         pieces = (piece for piece in self.source.split("(")[:-1] if piece and not piece[-1].isspace())
-        found = map(_CALLED.search, {piece.rsplit(None, 1)[-1] for piece in pieces})
-        return frozenset((match[1] or "", match[2] or "", match[3]) for match in found if match is not None)
+        matches = map(_CALLED.search, {piece.rsplit(None, 1)[-1] for piece in pieces})
+        return frozenset((match[1] or "", match[2] or "", match[3]) for match in matches if match is not None)
 
     @cached_property
     def called_names(self) -> frozenset[tuple[str, str]]:
@@ -138,10 +138,10 @@ class Class(_Definition):
     @cached_property
     def attribute_classes(self) -> dict[str, str]:
         """The class of each ``self`` attribute, where an annotation or a constructor call shows it."""
-        found: dict[str, str] = {}
+        classes: dict[str, str] = {}
         for name, annotation in self.annotations.items():
             if hint := class_of_annotation(annotation):
-                found[name] = hint
+                classes[name] = hint
         for method in self.methods.values():
             hints = {a.arg: class_of_annotation(a.annotation) for a in method.parameters if a.annotation}
             for node in statements(method.node):
@@ -150,7 +150,7 @@ class Class(_Definition):
                 target = node.targets[0] if isinstance(node, ast.Assign) else node.target
                 if not (isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)):
                     continue
-                if target.value.id != "self" or target.attr in found:
+                if target.value.id != "self" or target.attr in classes:
                     continue
                 hint = class_of_annotation(node.annotation) if isinstance(node, ast.AnnAssign) else None
                 if hint is None and isinstance(node.value, ast.Name):
@@ -159,8 +159,8 @@ class Class(_Definition):
                     called = last_name(node.value.func)
                     hint = called if called[:1].isupper() else None
                 if hint:
-                    found[target.attr] = hint
-        return found
+                    classes[target.attr] = hint
+        return classes
 
 
 @dataclass(eq=False)
@@ -176,10 +176,10 @@ class Module:
     @cached_property
     def imports(self) -> dict[str, tuple[str, str | None]]:
         """The module, and the member if any, that each imported name denotes, also inside functions."""
-        found: dict[str, tuple[str, str | None]] = {}
+        bound: dict[str, tuple[str, str | None]] = {}
         for name, target in _imports(self):
-            found.setdefault(name, target)
-        return found
+            bound.setdefault(name, target)
+        return bound
 
     @property
     def stem(self) -> str:
@@ -254,16 +254,16 @@ def read_sources(tree: SourceTree) -> dict[str, bytes]:
 
     The runtime is the vendored copy or, in a tree that imports it, the installed one.
     """
-    found = {}
+    sources = {}
     for folder in (sglang.SERVING, sglang.VENDORED_RUNTIME):
         for file in tree.files(folder, ".py"):
             text = tree.read(file)
             if text is not None:
-                found[file] = text
-    if any(mirror.RUNTIME.encode() in text for text in found.values()):
+                sources[file] = text
+    if any(mirror.RUNTIME.encode() in text for text in sources.values()):
         for path in sorted((Path(__file__).parent.parent / "runtime").glob("*.py")):
-            found[f"{_RUNTIME}{path.name}"] = path.read_bytes()
-    return found
+            sources[f"{_RUNTIME}{path.name}"] = path.read_bytes()
+    return sources
 
 
 class Index:
@@ -343,29 +343,29 @@ class Index:
         """Return the class and its ancestors inside the tree, in method resolution order."""
         if cls not in self._orders:
             self._orders[cls] = linearised(
-                cls, self._parents, lambda known: f"{known.module.file}: {known.name}"
+                cls, self._parents, lambda ancestor: f"{ancestor.module.file}: {ancestor.name}"
             )
         return self._orders[cls]
 
     def _parents(self, cls: Class) -> list[Class]:
         parents: list[Class] = []
         for base in cls.bases:
-            found = self.resolve(cls.module, base)
-            parents += [found] if isinstance(found, Class) else self.classes_named(base)[:1]
+            definition = self.resolve(cls.module, base)
+            parents += [definition] if isinstance(definition, Class) else self.classes_named(base)[:1]
         return parents
 
     def ancestors(self, cls: Class) -> frozenset[str]:
         """Return the names of the class and its ancestors, including bases outside the parsed files."""
-        return frozenset(name for known in self.mro(cls) for name in (known.name, *known.bases))
+        return frozenset(name for ancestor in self.mro(cls) for name in (ancestor.name, *ancestor.bases))
 
     def method(self, cls: Class, name: str, after: Class | None = None) -> Function | None:
         """Return the method that an instance of ``cls`` calls, or that ``super()`` inside ``after`` calls."""
         order = self.mro(cls)
         if after in order:
             order = order[order.index(after) + 1 :]
-        for known in order:
-            if name in known.methods:
-                return known.methods[name]
+        for ancestor in order:
+            if name in ancestor.methods:
+                return ancestor.methods[name]
         return None
 
 
@@ -435,11 +435,11 @@ def _linearised(
         )
     direct = [base for base in dict.fromkeys(parents(cls)) if base != cls and base not in below]
     chains = [_linearised(base, parents, label, (*below, cls)) for base in direct]
-    flat = list(dict.fromkeys(known for chain in chains for known in chain))
+    flat = list(dict.fromkeys(entry for chain in chains for entry in chain))
     pending = [*map(list, chains), direct]
     order = [cls]
     while pending := [chain for chain in pending if chain]:
-        tails = {known for chain in pending for known in chain[1:]}
+        tails = {entry for chain in pending for entry in chain[1:]}
         first = next((chain[0] for chain in pending if chain[0] not in tails), None)
         if first is None:
             return [cls, *flat]

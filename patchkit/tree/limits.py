@@ -91,9 +91,9 @@ def require_manageable(file: str, source: bytes) -> None:
     integer over ``MAX_BITS``. Every source that is parsed passes this first.
     """
     require_short(file, source)
-    found = _exceeded(source)
-    if found:
-        raise TreeError(f"{file} {found[0]}", advice=f"{found[1]}, and try again")
+    excess = _exceeded(source)
+    if excess:
+        raise TreeError(f"{file} {excess[0]}", advice=f"{excess[1]}, and try again")
 
 
 @memory.cached(512)

@@ -79,7 +79,7 @@ class PlainText(cst.Module):
         return self.content or ""
 
 
-def plain(content: str | None) -> PlainText:
+def text_module(content: str | None) -> PlainText:
     """Return a text, or a missing file (None), as a module without statements."""
     return PlainText(body=(), content=content)
 
@@ -103,9 +103,9 @@ class Modules:
         own = weakref.ref(self)
 
         def alive() -> Modules:
-            found = own()
-            assert found is not None  # An index does not outlive its modules.
-            return found
+            modules = own()
+            assert modules is not None  # An index does not outlive its modules.
+            return modules
 
         # Without a cycle, syntax trees are freed with their last reference.
         self.index = Index(lambda file: alive().source(file), lambda name: alive()._classes_named(name))
@@ -133,18 +133,18 @@ class Modules:
         """Return a file's syntax tree, or None if there is no such file. Raise TreeError if it does not parse."""
         if file not in self._parsed:
             source = self.source(file)
-            shaped = self._shape if file.endswith(".py") else self._plain
+            shaped = self._shape if file.endswith(".py") else self._text
             self._parsed[file] = None if source is None else shaped(file, source)
         return self._parsed[file]
 
     def parsed(self, file: str, source: bytes) -> cst.Module:
         """Return the whole syntax tree of other content for a file. Raise TreeError if it does not parse."""
-        return self._parse(file, source) if file.endswith(".py") else self._plain(file, source)
+        return self._parse(file, source) if file.endswith(".py") else self._text(file, source)
 
-    def _plain(self, file: str, source: bytes) -> cst.Module:
+    def _text(self, file: str, source: bytes) -> cst.Module:
         require_short(file, source)
         try:
-            return plain(source.decode())
+            return text_module(source.decode())
         except UnicodeDecodeError:
             raise TreeError(
                 "not UTF-8, so the file cannot be edited", where=file, advice="save it as UTF-8 and try again"
@@ -207,9 +207,9 @@ class Modules:
         module = self.index.module(file)
         if module is None or name not in module.imports:
             return self.defining(name)
-        found = self.index.resolve(module, name)
-        if isinstance(found, Class | Function):
-            return [found.module.file]
+        definition = self.index.resolve(module, name)
+        if isinstance(definition, Class | Function):
+            return [definition.module.file]
         source, _ = module.imports[name]
         return self.defining(name) if files_of(source) else []
 
@@ -222,11 +222,11 @@ class Modules:
         texts = self.tree.definitions() if isinstance(self.tree, CheckoutTree) else None
         if texts is None:
             texts = {file: self.source(file) or b"" for file in self.tree.files(SERVING)}
-        found: dict[bytes, list[str]] = {}
+        by_name: dict[bytes, list[str]] = {}
         for file, text in texts.items():
             for name in _defined_in(text):
-                found.setdefault(name, []).append(file)
-        return found
+                by_name.setdefault(name, []).append(file)
+        return by_name
 
     def _classes_named(self, name: str) -> list[Class]:
         modules = map(self.index.module, self.defining(name))

@@ -134,9 +134,9 @@ def nests_deeper(source: bytes | str, depth: int) -> bool:
         outer = BLOCK * (len(blocks) - 1) + sum(block.branches for block in blocks)
         if outer > depth:
             return True
-        known = _known(text, start.start("indent"), depth - outer - _MOST)
-        if known:
-            end = known
+        depth_known = _known(text, start.start("indent"), depth - outer - _MOST)
+        if depth_known:
+            end = depth_known
             continue
         statement = _Statement(text, start.end("indent"), depth, is_case=word in ("case", "\\"))
         if outer + statement.depth > depth:
@@ -147,12 +147,12 @@ def nests_deeper(source: bytes | str, depth: int) -> bool:
 
 def _known(text: str, start: int, depth: int) -> int:
     """Return where the statements end that one expression tells to be no deeper, 0 if there are none."""
-    found = _SHORT.match(text, start) if depth >= _WIDTH else None
-    if found is None:
-        found = _LONG.match(text, start)
-        if found is None or len(_COUNTED.findall(found[0])) > depth:
+    match = _SHORT.match(text, start) if depth >= _WIDTH else None
+    if match is None:
+        match = _LONG.match(text, start)
+        if match is None or len(_COUNTED.findall(match[0])) > depth:
             return 0
-    return found.end()
+    return match.end()
 
 
 def _decoded(source: bytes) -> str:
@@ -237,15 +237,15 @@ class _Statement:
         return self._read_text() if self._levels[-1].kind in _TEXTS else self._read_code()
 
     def _next(self, tokens: re.Pattern[str]) -> re.Match[str] | None:
-        found = tokens.search(self._text, self.end)
-        self.end = len(self._text) if found is None else found.end()
-        return found
+        match = tokens.search(self._text, self.end)
+        self.end = len(self._text) if match is None else match.end()
+        return match
 
     def _read_code(self) -> bool:
-        found = self._next(_TOKEN)
-        if found is None:
+        match = self._next(_TOKEN)
+        if match is None:
             return False
-        level, token, kind = self._levels[-1], found[0], found.lastgroup
+        level, token, kind = self._levels[-1], match[0], match.lastgroup
         if kind == "name":
             level.names += 1
         elif kind == "sign":
@@ -276,12 +276,12 @@ class _Statement:
     def _last(self, *kinds: str) -> int | None:
         """Return the place of the innermost level of some kinds."""
         places = range(len(self._levels) - 1, -1, -1)
-        return next((at for at in places if self._levels[at].kind in kinds), None)
+        return next((number for number in places if self._levels[number].kind in kinds), None)
 
     def _leave_bracket(self, token: str) -> None:
-        at = self._last("brackets", "field")
-        if at is not None and (token == "}" or self._levels[at].kind == "brackets"):
-            self._leave(at)
+        level = self._last("brackets", "field")
+        if level is not None and (token == "}" or self._levels[level].kind == "brackets"):
+            self._leave(level)
 
     def _end_part(self, token: str) -> None:
         while self._levels[-1].kind == "function":
@@ -304,10 +304,10 @@ class _Statement:
 
     def _read_text(self) -> bool:
         """Read one token of the text of a formatted string."""
-        found = self._next(_IN_TEXT)
-        if found is None:
+        match = self._next(_IN_TEXT)
+        if match is None:
             return False
-        token, is_format = found[0], self._levels[-1].kind == "format"
+        token, is_format = match[0], self._levels[-1].kind == "format"
         text = self._last(*_TO_END)
         assert text is not None  # A format is in one.
         quote = self._levels[text].kind
@@ -319,10 +319,10 @@ class _Statement:
         elif token == "}" and is_format:
             self._leave(len(self._levels) - 2)
         elif token.startswith(quote):
-            self.end = found.start() + len(quote)
+            self.end = match.start() + len(quote)
             self._leave(text)
         elif token in "\r\n" and len(quote) == 1:
-            self.end = found.start()  # The string is not closed.
+            self.end = match.start()  # The string is not closed.
             self._leave(text)
         return True
 

@@ -37,15 +37,15 @@ _FIELDS = _Fields()
 
 def walk(node: ast.AST) -> list[ast.AST]:
     """Return ``node`` and all nodes below it except contexts, in the order of `ast.walk`."""
-    found = [node]
-    for each in found:
-        for name in _FIELDS[type(each)]:
-            value = getattr(each, name, None)
+    nodes = [node]
+    for child in nodes:
+        for name in _FIELDS[type(child)]:
+            value = getattr(child, name, None)
             if type(value) is list:
-                found += [item for item in value if isinstance(item, ast.AST)]
+                nodes += [item for item in value if isinstance(item, ast.AST)]
             elif isinstance(value, ast.AST):
-                found.append(value)
-    return found
+                nodes.append(value)
+    return nodes
 
 
 BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
@@ -54,12 +54,12 @@ BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 
 def statements(node: ast.mod | ast.stmt) -> list[ast.stmt]:
     """Return every statement below ``node``, in the order of `ast.walk`, without visiting expressions."""
-    found: list[ast.AST] = [node]
-    for each in found:
-        for name in each._fields:
+    nodes: list[ast.AST] = [node]
+    for child in nodes:
+        for name in child._fields:
             if name in BLOCKS:
-                found += getattr(each, name)
-    return [each for each in found[1:] if isinstance(each, ast.stmt)]
+                nodes += getattr(child, name)
+    return [statement for statement in nodes[1:] if isinstance(statement, ast.stmt)]
 
 
 def own_statements(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
@@ -107,10 +107,10 @@ def bound_names(node: ast.AST) -> Iterator[str]:
 def assigned_names(*nodes: ast.AST) -> set[str]:
     """Return the names to which code assigns, also in definitions inside it."""
     return {
-        each.id
+        inner.id
         for node in nodes
-        for each in walk(node)
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        for inner in walk(node)
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
     }
 
 

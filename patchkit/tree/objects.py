@@ -111,12 +111,12 @@ class GitRepository:
         Raise TreeError if a name leads out of the folder; git itself never writes such a name.
         """
         if tree not in self._entries:
-            found = self.object(tree)
-            if found is None:
+            content = self.object(tree)
+            if content is None:
                 raise MissingObjectError(
                     f"{self.path} lacks the tree object {tree}", advice="run git fsck there"
                 )
-            entries = dict(_entries(found[1], len(tree) // 2))
+            entries = dict(_entries(content[1], len(tree) // 2))
             unsafe = next(filter(is_unsafe, entries), None)
             if unsafe is not None:
                 raise TreeError(
@@ -131,21 +131,23 @@ class GitRepository:
         """Return the entry at a path below a tree object, or None."""
         entry = Entry("tree", tree)
         for part in path.split("/") if path else ():
-            found = self.entries(entry.id).get(part) if entry.kind == "tree" else None
-            if found is None:
+            below = self.entries(entry.id).get(part) if entry.kind == "tree" else None
+            if below is None:
                 return None
-            entry = found
+            entry = below
         return entry
 
     def own_names(self, tree: str) -> frozenset[str]:
         """Return the package names under which the sources below a tree object import their serving package."""
         if tree not in self._own_names:
             entries = self.entries(tree).items()
-            files = (each.id for name, each in entries if each.kind == "blob" and name.endswith(".py"))
-            folders = (each.id for name, each in entries if each.kind == "tree" and not name.startswith("."))
-            found = own_names((self.object(file) or ("", b""))[1] for file in files)
-            found = found.union(*map(self.own_names, folders))
-            self._own_names[tree] = found
+            files = (entry.id for name, entry in entries if entry.kind == "blob" and name.endswith(".py"))
+            folders = (
+                entry.id for name, entry in entries if entry.kind == "tree" and not name.startswith(".")
+            )
+            names = own_names((self.object(file) or ("", b""))[1] for file in files)
+            names = names.union(*map(self.own_names, folders))
+            self._own_names[tree] = names
         return self._own_names[tree]
 
 
@@ -185,8 +187,8 @@ class GitTree:
                     return posixpath.join(around, place).rstrip("/")
             for parent in PARENTS:
                 folder = posixpath.join(around, parent).rstrip("/")
-                found = self.repository.at(top, folder)
-                below = self.repository.entries(found.id) if found and found.kind == "tree" else {}
+                entry = self.repository.at(top, folder)
+                below = self.repository.entries(entry.id) if entry and entry.kind == "tree" else {}
                 named = (posixpath.join(folder, name) for name in below if not name.startswith("."))
                 renamed = only_package(
                     (place for place in named if self._is_package(top, place)),
@@ -197,8 +199,8 @@ class GitTree:
         return None
 
     def _is_package(self, top: str, place: str) -> bool:
-        found = self.repository.at(top, place)
-        inside = self.repository.entries(found.id) if found and found.kind == "tree" else {}
+        entry = self.repository.at(top, place)
+        inside = self.repository.entries(entry.id) if entry and entry.kind == "tree" else {}
         return "__init__.py" in inside and SERVING in inside and inside[SERVING].kind == "tree"
 
     @property
@@ -244,11 +246,11 @@ class GitTree:
 
     def entry(self, file: str) -> tuple[str, bytes | None]:
         """Return git's mode of what is at a path, inside the package or not, and the content of a file or link."""
-        found = self.repository.at(self._top, posixpath.normpath(posixpath.join(self.place, file)))
-        if found is None:
+        entry = self.repository.at(self._top, posixpath.normpath(posixpath.join(self.place, file)))
+        if entry is None:
             return modes.NO_FILE, None
-        mode = _MODES.get(found.kind, modes.PROGRAM if found.is_program else modes.PLAIN)
-        return mode, self._content(found.id, file) if found.kind in {"blob", "link"} else None
+        mode = _MODES.get(entry.kind, modes.PROGRAM if entry.is_program else modes.PLAIN)
+        return mode, self._content(entry.id, file) if entry.kind in {"blob", "link"} else None
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files below ``folder`` whose names end in ``suffix``, sorted."""
@@ -280,8 +282,8 @@ class GitTree:
         return entry.kind if entry is not None else None
 
     def _project(self, folder: str) -> bytes | None:
-        found = self.repository.object(f"{self.ref}:{posixpath.join(folder, project.FILE)}")
-        return found[1] if found else None
+        blob = self.repository.object(f"{self.ref}:{posixpath.join(folder, project.FILE)}")
+        return blob[1] if blob else None
 
     def _below(self, tree: str) -> Iterator[str]:
         for name, entry in self.repository.entries(tree).items():
@@ -291,12 +293,12 @@ class GitTree:
                 yield from (f"{name}/{below}" for below in self._below(entry.id))
 
     def _content(self, blob: str, file: str) -> bytes:
-        found = self.repository.object(blob)
-        if found is None:
+        entry = self.repository.object(blob)
+        if entry is None:
             raise MissingObjectError(
                 f"{self.package_label}/{file} is missing from the object store", advice="run git fsck there"
             )
-        return found[1]
+        return entry[1]
 
 
 @dataclass(frozen=True)
@@ -325,8 +327,8 @@ class GitFork:
         """Return what a name is and its object id, both empty if it does not exist."""
         if not name:
             return FOLDER, self._top
-        found = self.repository.at(self._top, name) if self._top else None
-        return (_FORK_KINDS.get(found.kind, OTHER), found.id) if found is not None else ("", "")
+        entry = self.repository.at(self._top, name) if self._top else None
+        return (_FORK_KINDS.get(entry.kind, OTHER), entry.id) if entry is not None else ("", "")
 
     def kind(self, name: str) -> str:
         """Return what a name is."""
@@ -335,13 +337,13 @@ class GitFork:
     def read(self, name: str) -> bytes:
         """Return the bytes of a file."""
         blob = self.entry(name)[1]
-        found = self.repository.object(blob) if self.repository.size(blob) <= MAX_READ_BYTES else None
-        if found is None:
+        stored = self.repository.object(blob) if self.repository.size(blob) <= MAX_READ_BYTES else None
+        if stored is None:
             raise UsageError(
                 f"{self.label(name)} is missing, or has more than {MAX_READ_BYTES // 2**20} MiB",
                 advice="leave the ref out",
             )
-        return found[1]
+        return stored[1]
 
     def inside(self, name: str) -> list[str]:
         """Return the names of a folder's entries, sorted."""
@@ -350,12 +352,14 @@ class GitFork:
 
 def _entries(content: bytes, width: int) -> Iterator[tuple[str, Entry]]:
     """Parse a tree object: each entry is ``<mode> <name>``, a null byte, and ``width`` bytes of id."""
-    at = 0
-    while at < len(content):
-        space, null = content.index(b" ", at), content.index(b"\0", at)
+    position = 0
+    while position < len(content):
+        space, null = content.index(b" ", position), content.index(b"\0", position)
         name = os.fsdecode(content[space + 1 : null])
-        at, mode = null + 1 + width, content[at:space]
+        position, mode = null + 1 + width, content[position:space]
         yield (
             name,
-            Entry(_KINDS.get(mode, "blob"), content[null + 1 : at].hex(), mode == modes.PROGRAM.encode()),
+            Entry(
+                _KINDS.get(mode, "blob"), content[null + 1 : position].hex(), mode == modes.PROGRAM.encode()
+            ),
         )

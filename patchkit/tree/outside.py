@@ -52,8 +52,8 @@ def content(tree: Tree, file: str) -> bytes | None:
     if isinstance(tree, OverlayTree):
         return tree.contents[file] if file in tree.contents else content(tree.below, file)
     if isinstance(tree, GitTree):
-        mode, found = tree.entry(file)
-        return found if mode in FILES else None
+        mode, data = tree.entry(file)
+        return data if mode in FILES else None
     return tree.read(file) if has_outside(tree, file) else None
 
 
@@ -63,9 +63,9 @@ def entry(tree: Tree, file: str) -> tuple[str, bytes | None]:
     The mode is ``NO_FILE`` if nothing is there.
     """
     if isinstance(tree, OverlayTree):
-        mode, found = entry(tree.below, file)
+        mode, data = entry(tree.below, file)
         if file not in tree.contents:
-            return mode, found
+            return mode, data
         text = tree.contents[file]
         mode = tree.modes.get(file, mode if mode in FILES else PLAIN)
         return (NO_FILE, None) if text is None else (mode, text)
@@ -99,5 +99,5 @@ def namesakes(tree: Tree, file: str) -> list[str]:
     else:
         return []
     listed = os.fsdecode(git(named, *words).stdout).split("\0")
-    found = (posixpath.relpath(each, place) for each in listed if posixpath.basename(each) == name)
-    return sorted(each for each in found if is_outside(each))
+    candidates = (posixpath.relpath(path, place) for path in listed if posixpath.basename(path) == name)
+    return sorted(path for path in candidates if is_outside(path))

@@ -83,13 +83,13 @@ def _note(statements: Sequence[cst.BaseStatement], text: str, trailing: int, *, 
 
 def _cuts(starts: re.Pattern[str], text: str, after: int = 0) -> list[int]:
     """Return where definitions start behind a place; a decorator and what it decorates are one."""
-    found: list[int] = []
+    offsets: list[int] = []
     is_decorated = False
     for start in starts.finditer(text, after):
         if start.start() > after and not is_decorated:
-            found.append(start.start())
+            offsets.append(start.start())
         is_decorated = start[1] == "@"
-    return found
+    return offsets
 
 
 def _before(text: str, cut: int, lines: int) -> int:

@@ -46,5 +46,5 @@ def _read(project: bytes | None) -> dict[str, Any]:
 
 
 def _table(parent: dict[str, Any], name: str) -> dict[str, Any]:
-    found = parent.get(name)
-    return found if isinstance(found, dict) else {}
+    value = parent.get(name)
+    return value if isinstance(value, dict) else {}

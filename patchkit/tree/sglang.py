@@ -118,12 +118,12 @@ def files_of(module: str) -> tuple[str, ...]:
 
 def own_names(sources: Iterable[bytes]) -> frozenset[str]:
     """Return the package names under which these files import their own serving package."""
-    found: set[str] = set()
+    names: set[str] = set()
     for source in sources:
         # The regular expression also matches imports in docstrings; of a name that is known no file needs parsing.
-        if not found.issuperset(name.decode() for name in _OWN.findall(source)):
-            found |= _imported_as(source)
-    return frozenset(found)
+        if not names.issuperset(name.decode() for name in _OWN.findall(source)):
+            names |= _imported_as(source)
+    return frozenset(names)
 
 
 def name_among(names: Iterable[str], label: str) -> str:
@@ -131,33 +131,42 @@ def name_among(names: Iterable[str], label: str) -> str:
 
     A folder with another name than upstream's may be a copy of the package, or a package that a fork renamed.
     """
-    found = sorted(names)
-    if len(found) > 1:
-        spelled = " and as ".join(f"{name}.{SERVING}" for name in found)
+    name_list = sorted(names)
+    if len(name_list) > 1:
+        spelled = " and as ".join(f"{name}.{SERVING}" for name in name_list)
         raise TreeError(
             f"{label} imports its own modules as {spelled}, so it is unclear which name new code has to use",
             advice="use one of these names throughout, and try again",
         )
-    return found[0] if found else NAME
+    return name_list[0] if name_list else NAME
 
 
 def only_package(packages: Iterable[str], label: str) -> str | None:
     """Return the only package of several places, or None. Raise TreeError if there is more than one."""
-    found = sorted(packages)
-    if len(found) > 1:
+    names = sorted(packages)
+    if len(names) > 1:
         raise TreeError(
-            f"{label} has more than one package that looks like sglang, {', '.join(found)}",
+            f"{label} has more than one package that looks like sglang, {', '.join(names)}",
             advice="name one of them",
         )
-    return found[0] if found else None
+    return names[0] if names else None
 
 
 @lru_cache(maxsize=4096)
 def _imported_as(source: bytes) -> frozenset[str]:
     tree = parsed_or_none(source)
-    found = nodes.statements(tree) if tree is not None else []
-    modules = [each.module or "" for each in found if isinstance(each, ast.ImportFrom) and not each.level]
-    modules += [alias.name for each in found if isinstance(each, ast.Import) for alias in each.names]
+    statements = nodes.statements(tree) if tree is not None else []
+    modules = [
+        statement.module or ""
+        for statement in statements
+        if isinstance(statement, ast.ImportFrom) and not statement.level
+    ]
+    modules += [
+        alias.name
+        for statement in statements
+        if isinstance(statement, ast.Import)
+        for alias in statement.names
+    ]
     return frozenset(
         name for name, _, rest in (m.partition(".") for m in modules) if rest.partition(".")[0] == SERVING
     )

@@ -56,4 +56,4 @@ def fault_of(source: bytes | str) -> Fault | None:
 def first_line(node: ast.stmt) -> int:
     """Return the line, from 0, on which a statement begins, which is that of its decorators if it has any."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(each.lineno for each in decorators)]) - 1
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)]) - 1

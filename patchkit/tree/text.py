@@ -45,7 +45,9 @@ def new_lines(before: bytes, after: bytes) -> list[int]:
     """Return the numbers, from 1, of the lines that are not those of the text before."""
     old, new = before.splitlines(), after.splitlines()
     changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    return [at for tag, _, _, start, end in changes if tag != "equal" for at in range(start + 1, end + 1)]
+    return [
+        index for tag, _, _, start, end in changes if tag != "equal" for index in range(start + 1, end + 1)
+    ]
 
 
 def encoded(text: str, like: bytes) -> bytes:
@@ -67,17 +69,17 @@ def _with_ends(content: bytes, like: bytes) -> bytes:
     end = newline_of(like)
     if like.count(b"\r\n") == (like.count(b"\n") if end == b"\r\n" else 0):
         return content.replace(b"\n", end)
-    lines, known = content.splitlines(keepends=True), like.splitlines(keepends=True)
-    plain = [line.rstrip(b"\r\n") for line in lines], [line.rstrip(b"\r\n") for line in known]
+    lines, wanted = content.splitlines(keepends=True), like.splitlines(keepends=True)
+    plain = [line.rstrip(b"\r\n") for line in lines], [line.rstrip(b"\r\n") for line in wanted]
     result = [
         text + end if line.endswith(b"\n") else text for text, line in zip(plain[0], lines, strict=True)
     ]
     for block in difflib.SequenceMatcher(
         lambda line: not line.strip(), *plain, autojunk=False
     ).get_matching_blocks():
-        for at in range(block.size):
+        for index in range(block.size):
             # The last line has an end only if the text has one.
-            if lines[block.a + at].endswith(b"\n"):
-                ended = known[block.b + at]
-                result[block.a + at] = ended if ended.endswith(b"\n") else result[block.a + at]
+            if lines[block.a + index].endswith(b"\n"):
+                ended = wanted[block.b + index]
+                result[block.a + index] = ended if ended.endswith(b"\n") else result[block.a + index]
     return b"".join(result)

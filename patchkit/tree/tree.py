@@ -128,18 +128,18 @@ class CheckoutTree:
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files at any depth below ``folder`` that end in ``suffix``, sorted."""
-        found = []
+        paths = []
         top = os.path.join(self.package, "")
         for where, folders, names in os.walk(os.path.join(top, folder)):
             folders[:] = [name for name in folders if not name.startswith(".")]
             below = where.removeprefix(top)
-            found += [posixpath.join(below, name) for name in names if name.endswith(suffix)]
-        return sorted(found)
+            paths += [posixpath.join(below, name) for name in names if name.endswith(suffix)]
+        return sorted(paths)
 
     def containing(self, *texts: str) -> list[str]:
         """Return the Python files that contain one of the texts, which git finds in a checkout."""
-        found = searched(self.package, texts) if top_around(self.package) is not None else None
-        return _containing(self, self.files("") if found is None else self._python_files(found), texts)
+        names = searched(self.package, texts) if top_around(self.package) is not None else None
+        return _containing(self, self.files("") if names is None else self._python_files(names), texts)
 
     def definitions(self) -> dict[str, bytes] | None:
         """Return the lines that begin a top-level class or function of each file of the serving package.
@@ -147,10 +147,10 @@ class CheckoutTree:
         A file with the header of a class in several lines is there whole. None if git cannot tell.
         """
         top = self.package / SERVING
-        found = lines_matching(top, _DEFINITION) if top_around(self.package) is not None else None
-        if found is None:
+        lines = lines_matching(top, _DEFINITION) if top_around(self.package) is not None else None
+        if lines is None:
             return None
-        texts = {f"{SERVING}/{file}": b"\n".join(found[file]) for file in self._python_files(found)}
+        texts = {f"{SERVING}/{file}": b"\n".join(lines[file]) for file in self._python_files(lines)}
         return {
             file: (self.read(file) or b"") if _UNFINISHED.search(text) else text
             for file, text in texts.items()
@@ -161,15 +161,15 @@ class CheckoutTree:
 
     def unread(self, folder: str) -> list[str]:
         """Return the folders below ``folder`` that are links or cannot be read, sorted."""
-        found: list[str] = []
+        skipped: list[str] = []
         unreadable: list[OSError] = []
         for where, folders, _ in os.walk(self.package / folder, onerror=unreadable.append):
             folders[:] = [name for name in folders if not name.startswith(".")]
-            found += [
+            skipped += [
                 path for name in folders if (path := os.path.join(where, name)) and os.path.islink(path)
             ]
-        found += [os.fsdecode(error.filename) for error in unreadable]
-        return sorted(Path(path).relative_to(self.package).as_posix() for path in found)
+        skipped += [os.fsdecode(error.filename) for error in unreadable]
+        return sorted(Path(path).relative_to(self.package).as_posix() for path in skipped)
 
     @property
     def record_paths(self) -> tuple[Path, ...]:
@@ -241,15 +241,17 @@ class ReadTree(CheckoutTree):
     @property
     def is_unchanged(self) -> bool:
         """Whether every file and list that was read is still the same."""
-        stamps = ((_stamp(os.path.join(self.package, file)), known) for file, known in self._stamps.items())
-        if not all(now == known for now, known in stamps):
+        stamps = ((_stamp(os.path.join(self.package, file)), stamp) for file, stamp in self._stamps.items())
+        if not all(now == stamp for now, stamp in stamps):
             return False
-        if not all(super(ReadTree, self).files(*given) == known for given, known in self._lists.items()):
+        if not all(super(ReadTree, self).files(*given) == listing for given, listing in self._lists.items()):
             return False
         # One search for all texts; the files that were read are known to be the same.
-        texts = {text for known in self._searches for text in known}
-        found = super().containing(*sorted(texts)) if texts else []
-        return all(known == _containing(self, found, given) for given, known in self._searches.items())
+        texts = {text for searched_texts in self._searches for text in searched_texts}
+        names = super().containing(*sorted(texts)) if texts else []
+        return all(
+            containing == _containing(self, names, given) for given, containing in self._searches.items()
+        )
 
 
 @dataclass(frozen=True)
@@ -444,10 +446,10 @@ def _unreadable(path: Path | str, error: OSError) -> TreeError:
 def _stamp(path: str) -> tuple[int, ...] | None:
     """Return numbers that change when a file is saved or replaced, None if there is no such file."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _read(path: Path | str) -> bytes | None:
@@ -490,7 +492,7 @@ def _renamed_package(folder: Path, label: str) -> Path | None:
 def _packages(folder: Path) -> list[str]:
     with reading(folder):
         below = list(folder.iterdir()) if folder.is_dir() else []
-    return sorted({str(each.resolve()) for each in below if each.name[0] != "." and _is_package(each)})
+    return sorted({str(path.resolve()) for path in below if path.name[0] != "." and _is_package(path)})
 
 
 def _whole(tree: CheckoutTree) -> CheckoutTree:

@@ -23,7 +23,10 @@ _PLAIN = frozenset({"ABC", "object", "Protocol", "Generic"})
 def may_set(program: Program, cls: Class, name: str) -> bool:
     """Return whether a class or an ancestor sets an attribute, or has a base outside the tree that may."""
     order = program.mro(cls)
-    if any(name in known.methods or name in known.fields or any(setters(known, name)) for known in order):
+    if any(
+        name in ancestor.methods or name in ancestor.fields or any(setters(ancestor, name))
+        for ancestor in order
+    ):
         return True
     return has_foreign_base(program, cls)
 
@@ -33,15 +36,15 @@ def subclasses(program: Program, cls: Class, name: str) -> Iterator[Class]:
     bases = program.mro(cls)
     for file, text in program.sources.items():
         if cls.name.encode() in text and name.encode() in text:
-            for known in getattr(program.module(file), "classes", {}).values():
-                if known not in bases and cls.name in program.ancestors(known):
-                    yield known
+            for definition in getattr(program.module(file), "classes", {}).values():
+                if definition not in bases and cls.name in program.ancestors(definition):
+                    yield definition
 
 
 def has_foreign_base(program: Program, cls: Class) -> bool:
     """Return whether a class has a base outside the tree, which may set any attribute."""
     order = program.mro(cls)
-    outside = {base for known in order for base in known.bases} - {known.name for known in order}
+    outside = {base for ancestor in order for base in ancestor.bases} - {ancestor.name for ancestor in order}
     return bool(outside - _PLAIN)
 
 
@@ -81,19 +84,19 @@ def any_file_sets(sources: dict[str, bytes], name: str, *, of_others: bool = Fal
 @lru_cache(maxsize=8192)
 def _computed_names(text: bytes) -> tuple[str, ...]:
     """Return patterns of the names that a file gives to attributes and that it puts together."""
-    found = _COMPUTED.findall(text) if b"setattr(" in text else ()
-    parts = (re.split(r"\{[^{}]*\}", each.decode(errors="replace")) for _, each in found)
-    return tuple(".+".join(map(re.escape, each)) for each in parts if any(each))
+    calls = _COMPUTED.findall(text) if b"setattr(" in text else ()
+    parts = (re.split(r"\{[^{}]*\}", pattern.decode(errors="replace")) for _, pattern in calls)
+    return tuple(".+".join(map(re.escape, pieces)) for pieces in parts if any(pieces))
 
 
 def class_of(program: Program, owner: Class | None, name: str) -> Class | None:
     """Return the class of an attribute, or the class that a property is annotated to return; None if unknown."""
-    for known in program.mro(owner) if owner is not None else ():
-        getter = known.methods.get(name)
-        hint = class_of_annotation(getter.node.returns) if getter else known.attribute_classes.get(name)
-        found = program.resolve(known.module, hint) if hint else None
-        if isinstance(found, Class):
-            return found
+    for ancestor in program.mro(owner) if owner is not None else ():
+        getter = ancestor.methods.get(name)
+        hint = class_of_annotation(getter.node.returns) if getter else ancestor.attribute_classes.get(name)
+        definition = program.resolve(ancestor.module, hint) if hint else None
+        if isinstance(definition, Class):
+            return definition
         if getter is not None:
             return None
     return None

@@ -62,40 +62,40 @@ def verify(subject: Subject, watch: Callable[[str, int], None] | None = None) ->
 
 def _run(check: Check, subject: Subject) -> tuple[Result, str]:
     started = time.perf_counter()
-    found = check.make(subject)
-    if found.findings and not check.of_patches:
-        found = _with_only_new(check, subject, found)
+    made = check.make(subject)
+    if made.findings and not check.of_patches:
+        made = _with_only_new(check, subject, made)
     outcome = (
-        CheckState.FAILED if found.findings else CheckState.SKIPPED if found.skipped else CheckState.PASSED
+        CheckState.FAILED if made.findings else CheckState.SKIPPED if made.skipped else CheckState.PASSED
     )
     seconds = time.perf_counter() - started
-    result = Result(check.name, check.title, outcome, found.summary, found.findings, found.notes, seconds)
-    return result, found.obstacle
+    result = Result(check.name, check.title, outcome, made.summary, made.findings, made.notes, seconds)
+    return result, made.obstacle
 
 
-def _with_only_new(check: Check, subject: Subject, found: CheckOutcome) -> CheckOutcome:
+def _with_only_new(check: Check, subject: Subject, outcome: CheckOutcome) -> CheckOutcome:
     """Return the result of a check with findings that the unpatched tree has, too, as notes.
 
     A finding that the patches fixed and a later change reintroduced stays a finding. In a shallow clone, whose
     unpatched tree is unknown, each finding says that it may be one of that tree.
     """
     if subject.lacks_history:
-        findings = (replaced(each, guard=f"{each.guard}; {_UNKNOWN}") for each in found.findings)
-        return replace(found, findings=tuple(findings))
+        findings = (replaced(finding, guard=f"{finding.guard}; {_UNKNOWN}") for finding in outcome.findings)
+        return replace(outcome, findings=tuple(findings))
     if subject.before is None or subject.as_written is None:
-        return found
+        return outcome
     earlier = Counter(map(_identity, check.make(subject.before).findings))
     if subject.as_written is not subject:
         earlier &= Counter(map(_identity, check.make(subject.as_written).findings))
     new: list[Finding] = []
     notes: list[str] = []
-    for finding in found.findings:
+    for finding in outcome.findings:
         if earlier[_identity(finding)] > 0:
             earlier[_identity(finding)] -= 1
             notes.append(f"predates the patches: {finding.file}:{finding.line} {finding.message}")
         else:
             new.append(finding)
-    return replace(found, findings=tuple(new), notes=(*found.notes, *notes))
+    return replace(outcome, findings=tuple(new), notes=(*outcome.notes, *notes))
 
 
 _UNKNOWN = "it may predate the patches; history is missing: git fetch --unshallow"

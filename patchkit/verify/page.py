@@ -84,13 +84,13 @@ def _changes(subject: Subject, statuses: Sequence[PatchStatus]) -> dict[str, tup
     before = subject.before
     contents = {} if before is None else {file: before.tree.read(file) for file in subject.files}
     applied = subject.commenting_patches if before is not None else frozenset[str]()
-    found = {}
+    changes = {}
     for status in statuses:
         if status.patch.id in applied or status.state in {State.PENDING, State.PARTIAL}:
             planned = make_plan(OverlayTree(subject.tree, contents), (status.patch,))
-            found[status.patch.id] = planned.changes
+            changes[status.patch.id] = planned.changes
             contents |= {change.file: change.after for change in planned.changes}
-    return found
+    return changes
 
 
 def _rows(change: FileChange) -> Iterator[_Row | None]:
@@ -106,5 +106,5 @@ def _rows(change: FileChange) -> Iterator[_Row | None]:
                 yield _Row(kind, _cell(old, i1 + offset, i2), _cell(new, j1 + offset, j2))
 
 
-def _cell(lines: Sequence[str], at: int, end: int) -> _Cell | None:
-    return _Cell(at + 1, lines[at]) if at < end else None
+def _cell(lines: Sequence[str], index: int, end: int) -> _Cell | None:
+    return _Cell(index + 1, lines[index]) if index < end else None

@@ -78,8 +78,8 @@ def runtime_of(tree: CheckoutTree) -> Runtime:
     if is_vendored(tree):
 
         def read_inside(dotted: str) -> bytes | None:
-            found = (tree.read(file) for file in files_of(dotted))
-            return next((content for content in found if content is not None), None)
+            contents = (tree.read(file) for file in files_of(dotted))
+            return next((content for content in contents if content is not None), None)
 
         return Runtime(str(tree.package), read_inside, VENDORED)
     installed = tree.root.name in {"site-packages", "dist-packages"}
@@ -102,11 +102,11 @@ def runtime_of(tree: CheckoutTree) -> Runtime:
 
 def _with_linked_folders(site: Path) -> list[str]:
     """Return a site folder and the folders that its ``.pth`` files add, as editable installs do."""
-    found = [str(site)]
+    paths = [str(site)]
     for link in sorted(site.glob("*.pth")):
         # Python skips an unreadable one, too.
         with suppress(OSError, NoFileError, TooLongError):
             lines = map(str.strip, os.fsdecode(read_whole(link)).splitlines())
             places = [os.path.join(site, line) for line in lines if line]
-            found += [place for place in places if os.path.isdir(place) and place not in found]
-    return found
+            paths += [place for place in places if os.path.isdir(place) and place not in paths]
+    return paths

@@ -15,7 +15,7 @@ from patchkit.plan import record, vendor
 from patchkit.plan.build import inspect
 from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.planner import Planner
-from patchkit.plan.record import Record, settled
+from patchkit.plan.record import Record, attributed
 from patchkit.plan.status import IN_PLACE
 from patchkit.transaction.candidates import Candidates
 from patchkit.transaction.current import current_or_none
@@ -113,14 +113,16 @@ class Subject:
     @cached_property
     def sources(self) -> dict[str, bytes]:
         """Every Python file of the package folder, by name."""
-        found = ((file, self.tree.read(file)) for file in self.tree.files(""))
-        return {file: source for file, source in found if source is not None}
+        files = ((file, self.tree.read(file)) for file in self.tree.files(""))
+        return {file: source for file, source in files if source is not None}
 
     @cached_property
     def folders(self) -> frozenset[str]:
         """Every folder with a Python file at any depth, each with a trailing slash; the package folder is ``""``."""
-        cuts = ((file, at) for file in self.sources for at, each in enumerate(file) if each == "/")
-        return frozenset({file[: at + 1] for file, at in cuts} | ({""} if self.sources else set()))
+        cuts = (
+            (file, index) for file in self.sources for index, character in enumerate(file) if character == "/"
+        )
+        return frozenset({file[: index + 1] for file, index in cuts} | ({""} if self.sources else set()))
 
     @cached_property
     def commented_files(self) -> tuple[str, ...]:
@@ -130,7 +132,7 @@ class Subject:
     @cached_property
     def statuses(self) -> tuple[PatchStatus, ...]:
         """Each patch's status. Raise TreeError if a file that patches name is not valid Python."""
-        return settled(inspect(self.tree, self.patches), current_or_none(self.tree))
+        return attributed(inspect(self.tree, self.patches), current_or_none(self.tree))
 
     @cached_property
     def unrecorded(self) -> tuple[tuple[str, str, str], ...]:
@@ -147,8 +149,8 @@ class Subject:
     @property
     def unknown(self) -> tuple[str, ...]:
         """The patches that comments in the tree name but that are not loaded."""
-        known = {patch.id for patch in self.patches} | former_ids(self.patches).keys()
-        return tuple(sorted(self.commenting_patches - known))
+        ids = {patch.id for patch in self.patches} | former_ids(self.patches).keys()
+        return tuple(sorted(self.commenting_patches - ids))
 
     @cached_property
     def in_place(self) -> tuple[tuple[Patch, EditStatus], ...]:
@@ -259,7 +261,7 @@ class Subject:
         if module is None:
             return 1
         if owner in module.classes:
-            known = module.classes[owner].methods.get(name)
-            return known.node.lineno if known is not None else module.classes[owner].node.lineno
-        found = module.classes.get(name) or module.functions.get(name)
-        return found.node.lineno if found is not None else 1
+            method = module.classes[owner].methods.get(name)
+            return method.node.lineno if method is not None else module.classes[owner].node.lineno
+        definition = module.classes.get(name) or module.functions.get(name)
+        return definition.node.lineno if definition is not None else 1

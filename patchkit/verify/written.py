@@ -32,10 +32,11 @@ def _lines_below_comments(module: Module) -> Iterator[int]:
     """Yield the lines of each statement below a patch's comment."""
     lines = module.text.splitlines()
     below = set()
-    for at, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if line.lstrip().startswith(_SIGN):
             below.add(
-                next((n for n in range(at, len(lines)) if not lines[n].lstrip().startswith(b"#")), at) + 1
+                next((n for n in range(index, len(lines)) if not lines[n].lstrip().startswith(b"#")), index)
+                + 1
             )
     for node in statements(module.tree) if below else ():
         start = first_line(node) + 1

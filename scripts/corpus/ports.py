@@ -53,12 +53,14 @@ def ported(clone: Path, repository: GitRepository, commit: str, onto: str) -> st
     """Return the outcome of a commit on a tree."""
     tree = GitTree(repository, onto)
     changed = difference.of_commit(clone, commit).files
-    sources = {each.file: (each.before, each.after) for each in changed}
+    sources = {file.file: (file.before, file.after) for file in changed}
     landing = land(sources, Trees(GitTree(repository, f"{commit}^"), tree), "port")
     edits = [
         (file.file, file.onto, edit.site, edit.outcome.value) for file in landing.files for edit in file.edits
     ]
-    lacking = [(each.rule, each.file, each.line) for each in dependencies_of(tree, sources, landing)]
+    lacking = [
+        (finding.rule, finding.file, finding.line) for finding in dependencies_of(tree, sources, landing)
+    ]
     counts = Counter(outcome for *_, outcome in edits)
     memory.forget_if_large()
     parts = {

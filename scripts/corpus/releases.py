@@ -29,8 +29,8 @@ def states(tree: CheckoutTree, patches: PatchSet) -> dict[str, str]:
 
 def fitting(tree: CheckoutTree, patches: PatchSet) -> list[str]:
     """Return the opt-in patches that are pending and do not conflict with the tree as it is now."""
-    found = api.status(tree, patches)
-    return [each.patch.id for each in found if each.patch.opt_in and each.state is State.PENDING]
+    statuses = api.status(tree, patches)
+    return [status.patch.id for status in statuses if status.patch.opt_in and status.state is State.PENDING]
 
 
 def reverted(tree: CheckoutTree, patches: PatchSet, name: str) -> str:

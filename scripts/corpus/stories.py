@@ -126,9 +126,12 @@ def _made(story: Any, name: str, given: dict[str, str]) -> str:
 
 def answer(tree: CheckoutTree, patches: PatchSet) -> str:
     """Return the states of a story's patches, and the digest of the tree."""
-    found = [each for each in api.status(tree, patches) if each.patch.id in _tests.IDS]
+    statuses = [status for status in api.status(tree, patches) if status.patch.id in _tests.IDS]
     return "; ".join(
-        [", ".join(f"{each.patch.id} {each.state.value}" for each in found), f"bytes {content(tree)}"]
+        [
+            ", ".join(f"{status.patch.id} {status.state.value}" for status in statuses),
+            f"bytes {content(tree)}",
+        ]
     )
 
 

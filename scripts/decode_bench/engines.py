@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import json
 import os
 import queue
-import random
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -18,12 +14,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchkit.bench.figures import first_error
+from patchkit.bench.figures import Reply, first_error
+from patchkit.bench.process import GROUP_PORT, SERVER_PORT, TreeProcess
 from patchkit.patchset import load
 from patchkit.patchset.patch import parts_by_comment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from patchkit.bench.watchdog import Watchdog
 
     from .models import Option
     from .scenarios import Request
@@ -40,12 +39,6 @@ _ENVIRONMENT = {
     "SGLANG_ENABLE_JIT_DEEPGEMM": "0",
     "FLASHINFER_USE_CUDA_NORM": "1",
 }
-# Ports per engine and its ranks, so that engines that start together do not share one, and neither do two benchmarks on
-# one machine. All are below those that Linux gives to outgoing connections (32768 on), which could take a port before
-# the engine does.
-_PORTS, _PORT_STEP, _ENGINES = 6000, 400, 64
-# The port of the ranks' group within an engine's; without it sglang takes a free one, as another engine may too.
-_GROUP = 200
 # Packages that releases from the given one on import even if they are not used.
 _IMPORTED_SINCE = {
     (0, 5, 15): ("cutlass", "deep_gemm"),
@@ -71,14 +64,10 @@ class Start:
     seconds: float
     # Of the GPU, CUDA, PyTorch, Triton and Python.
     versions: dict[str, str]
-    # Name of the trace event of a decode step.
-    step_event: str
 
 
 class Engine:
     """An engine, from its start to its stop."""
-
-    _started = itertools.count(random.randrange(_ENGINES))
 
     def __init__(
         self,
@@ -88,6 +77,7 @@ class Engine:
         *,
         site: Path | None,
         folder: Path,
+        watchdog: Watchdog,
         start_limit: float,
         run_limit: float,
     ) -> None:
@@ -97,34 +87,30 @@ class Engine:
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.tree = tree
-        self.log = folder / "log.txt"
+        self._program = TreeProcess(folder / "log.txt", watchdog)
         self._reached = folder / "reached"
         self._start_limit, self._run_limit = start_limit, run_limit
         self._began = time.monotonic()
         settings = folder / "settings.json"
-        port = _PORTS + _PORT_STEP * (next(self._started) % _ENGINES)
-        settings.write_text(json.dumps({"port": port, "nccl_port": port + _GROUP, **options}, indent=1))
+        # Without a port of its own the ranks' group takes a free one, as that of another engine may, too.
+        ports = {"port": self._program.ports + SERVER_PORT, "nccl_port": self._program.ports + GROUP_PORT}
+        settings.write_text(json.dumps({**ports, **options}, indent=1))
         path = [tree.folder, _STARTUP, *([site] if site else []), _REPOSITORY]
         receiving, sending = os.pipe()
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, _STARTUP / "bench_engine.py", settings.resolve(), str(sending)],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                pass_fds=[sending],
-                cwd=folder,
-                env={
-                    **os.environ,
-                    **_ENVIRONMENT,
-                    **environment,
-                    "PATCHKIT_BENCH_STAND_INS": stand_ins(tree.version),
-                    "PYTHONPATH": os.pathsep.join(str(entry.resolve()) for entry in path),
-                },
-                # A new process group, so that the scheduler can be ended too.
-                start_new_session=True,
-                text=True,
-            )
+        self._program.start(
+            [sys.executable, _STARTUP / "bench_engine.py", settings.resolve(), str(sending)],
+            {
+                **os.environ,
+                **_ENVIRONMENT,
+                **environment,
+                "PATCHKIT_BENCH_STAND_INS": stand_ins(tree.version),
+                "PYTHONPATH": os.pathsep.join(str(entry.resolve()) for entry in path),
+            },
+            stdin=subprocess.PIPE,
+            pass_fds=[sending],
+            cwd=folder,
+            text=True,
+        )
         os.close(sending)
         # Each with the time of its arrival; None at the end.
         self._replies: queue.SimpleQueue[tuple[float, str | None]] = queue.SimpleQueue()
@@ -139,31 +125,35 @@ class Engine:
         if not imported.is_relative_to(self.tree.folder.resolve()):
             self.stop()
             raise EngineError(f"{self.tree.name} imported sglang from {imported}, not from its own tree.")
-        return Start(seconds, reply["versions"], reply["step_event"])
+        return Start(seconds, reply["versions"])
+
+    @property
+    def log(self) -> Path:
+        """The file with its output."""
+        return self._program.log
 
     def run(
-        self,
-        requests: Sequence[Request],
-        *,
-        logprobs: bool = False,
-        pause: int = 0,
-        profile: Path | None = None,
-    ) -> dict[str, Any]:
-        """Run the requests; return seconds, outputs and launches. A trace is written to the folder ``profile``."""
+        self, requests: Sequence[Request], *, logprobs: bool = False, pause: int = 0
+    ) -> tuple[Reply, ...]:
+        """Run the requests, and return their results."""
         command = {
             "requests": [asdict(request) for request in requests],
             "logprobs": logprobs,
             "pause": pause,
-            "profile": str(profile.resolve()) if profile else None,
         }
-        if self._process.stdin is None or self._process.poll() is not None:
+        stdin = self._program.process.stdin
+        if stdin is None or self._program.has_ended():
             raise self._failure("The engine is no longer running.")
         try:
-            self._process.stdin.write(json.dumps(command) + "\n")
-            self._process.stdin.flush()
+            stdin.write(json.dumps(command) + "\n")
+            stdin.flush()
         except BrokenPipeError:
             raise self._failure("The engine ended without an answer.") from None
-        return self._reply(time.monotonic(), self._run_limit)
+        outputs = self._reply(time.monotonic(), self._run_limit)["outputs"]
+        return tuple(
+            Reply(tuple(entry["tokens"]), entry["finish"], entry["steps"], tuple(entry["logprobs"]))
+            for entry in outputs
+        )
 
     def reached(self) -> tuple[str, ...]:
         """Return the patches, and the parts of patches, of which the engine has run a statement."""
@@ -173,9 +163,7 @@ class Engine:
 
     def stop(self) -> None:
         """Kill the engine and every process that it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._program.stop()
 
     def _listen(self, receiving: int) -> None:
         with os.fdopen(receiving) as replies:
@@ -195,5 +183,5 @@ class Engine:
 
     def _failure(self, reason: str) -> EngineError:
         self.stop()
-        error = first_error(self.log.read_text(errors="replace"))
+        error = first_error(self._program.said())
         return EngineError(f"{reason} {error}" if error else reason)

@@ -99,18 +99,10 @@ class Scenario:
     server: Server = Server()
     logprobs: bool = False
     pause: int = 0
-    # Requests side by side from the first step on, and so many that a time per step is worth stating; else
-    # None.
+    # Requests side by side from the first step on; None if they vary.
     batch: int | None = None
     # The KV cache is too small for the requests, so that some must be retracted.
     scarce: bool = False
-    # Output tokens per second of the whole run are stated.
-    arriving: bool = False
-
-    @property
-    def timed(self) -> bool:
-        """Whether nothing else may run beside it."""
-        return self.batch is not None or self.arriving
 
     @property
     def label(self) -> str:
@@ -222,7 +214,7 @@ def _arriving(name: str, options: Mapping[str, Option], model: str | None = None
         Request(draw.prompt(draw.number(16, 384)), draw.number(64, 256), enters=step) for step in enters
     ]
     limits = {"cuda_graph_max_bs": 32, "max_running_requests": 32, "context_length": _CONTEXT}
-    return Scenario(name, requests, Server({**options, **limits}, {}, model), arriving=True)
+    return Scenario(name, requests, Server({**options, **limits}, {}, model))
 
 
 def _prefills() -> Scenario:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import tempfile
 import time
 from dataclasses import dataclass
@@ -12,14 +13,28 @@ from typing import TYPE_CHECKING, Any
 import torch
 import triton
 
-from patchkit.bench.figures import Spread
 from patchkit.bench.trace import SYNCHRONISING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 _PROFILED = 8
 _CAPTURED = 32
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, minimum and maximum of measurements."""
+
+    median: float
+    lowest: float
+    highest: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread | None:
+        """Return the spread of the values, None without values."""
+        return cls(statistics.median(values), min(values), max(values), len(values)) if values else None
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def nobody(batch): return batch
 
 
 def functions(program: Program) -> dict[str, Function]:
-    return {each.qualname: each for module in program.core for each in module.all_functions()}
+    return {function.qualname: function for module in program.core for function in module.all_functions()}
 
 
 def program(**sources: str) -> AuditedProgram:
@@ -68,7 +68,9 @@ def test_the_callers_of_a_function_by_name_and_receiver(function: str, callers: 
 
 
 def test_a_name_of_many_functions_or_of_python_is_too_common() -> None:
-    names = [f"class C{at}:\n    def often(self): pass\n    def __call__(self): pass\n" for at in range(6)]
+    names = [
+        f"class C{index}:\n    def often(self): pass\n    def __call__(self): pass\n" for index in range(6)
+    ]
     few = Callers(program(**{PLACE: "# seq_lens_cpu\n" + "".join(names)}))
     assert not few.is_generic("often")
     assert few.is_generic("__call__")
@@ -89,11 +91,11 @@ def test_a_function_that_other_code_names_and_nobody_calls(function: str, handed
 def read(text: str) -> set[str]:
     """Return the functions of a file that an audit reads."""
     facts = TreeFacts(program(**{PLACE: text}))
-    return {each.qualname for each in relevant(facts.program, facts.callers, facts.runners)}
+    return {function.qualname for function in relevant(facts.program, facts.callers, facts.runners)}
 
 
 def test_an_audit_reads_two_levels_of_callers_of_what_names_the_mirror() -> None:
-    calls = "".join(f"def level_{at + 1}(batch): level_{at}(batch)\n" for at in range(4))
+    calls = "".join(f"def level_{index + 1}(batch): level_{index}(batch)\n" for index in range(4))
     assert read(f"def level_0(batch): return batch.seq_lens_cpu\n{calls}") == {
         "level_0",
         "level_1",
@@ -102,7 +104,7 @@ def test_an_audit_reads_two_levels_of_callers_of_what_names_the_mirror() -> None
 
 
 def test_an_audit_reads_no_callers_of_a_name_that_is_too_common() -> None:
-    others = "".join(f"class C{at}:\n    def often(self): pass\n" for at in range(6))
+    others = "".join(f"class C{index}:\n    def often(self): pass\n" for index in range(6))
     source = "def often(batch): return batch.seq_lens_cpu\ndef caller(batch): often(batch)\n"
     assert read(source) == {"often", "caller"}
     assert read(source + others) == {"often"}
@@ -126,6 +128,19 @@ def test_an_audit_reads_what_answers_for_a_mode(function: str, reads: bool) -> N
     assert ("told" in read(f"# seq_lens_cpu\n{classes}{function}\n")) is reads
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_an_audit_reads_who_holds_a_runner_that_reads_the_mirror(reads: bool) -> None:
+    lens = "seq_lens_cpu" if reads else "seq_lens"
+    source = f"""# seq_lens_cpu
+class PlainGraphRunner:
+    def replay(self, batch): return batch.{lens}
+    def other(self): pass
+class Holder:
+    def run(self): self.plain_graph_runner.other()
+"""
+    assert read(source) == ({"PlainGraphRunner.replay", "Holder.run"} if reads else set())
+
+
 def test_an_audit_reads_the_runtime() -> None:
     facts = TreeFacts(program(**{"_patchkit/sums.py": "def anything(): pass\n"}))
-    assert [each.qualname for each in facts.relevant] == ["anything"]
+    assert [function.qualname for function in facts.relevant] == ["anything"]

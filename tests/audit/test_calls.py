@@ -147,6 +147,101 @@ def plan(batch, other_batch):
     batch.seq_lens_cpu.max()  # finds PK101
 def fill(batch, other): batch.seq_lens_cpu = [1]
 """,
+    "set_by_the_callee_before_one_of_two_returns": """\
+def plan(batch, flag):
+    fill(batch, flag)
+    batch.seq_lens_cpu.max()  # finds PK101
+def fill(batch, flag):
+    if flag:
+        batch.seq_lens_cpu = [1]
+        return
+    batch.reqs = []
+""",
+    "set_by_the_callee_before_the_other_of_two_returns": """\
+def plan(batch, flag):
+    fill(batch, flag)
+    batch.seq_lens_cpu.max()  # finds PK101
+def fill(batch, flag):
+    if flag:
+        return
+    batch.seq_lens_cpu = [1]
+""",
+    "cleared_by_the_callee_before_one_of_two_returns": """\
+def plan(batch, flag):
+    batch.seq_lens_cpu = [1]
+    clear(batch, flag)
+    batch.seq_lens_cpu.max()  # finds PK101
+def clear(batch, flag):
+    if flag:
+        return
+    batch.seq_lens_cpu = None
+""",
+    "a_batch_returned_twice_and_filled_once": """\
+def plan(batch, flag): found(batch, flag).seq_lens_cpu.max()  # finds PK101
+def found(batch, flag):
+    if flag:
+        batch.seq_lens_cpu = [1]
+        return batch
+    return batch
+""",
+    "a_batch_returned_twice_and_filled_each_time": """\
+def plan(batch, flag): found(batch, flag).seq_lens_cpu.max()
+def found(batch, flag):
+    if flag:
+        batch.seq_lens_cpu = [1]
+        return batch
+    batch.seq_lens_cpu = [2]
+    return batch
+""",
+    "an_object_returned_twice_with_other_attributes": """\
+def plan(batch, flag): found(batch, flag).first.max()  # finds PK101
+def found(batch, flag):
+    made = Elsewhere(last=1)
+    if flag:
+        made.other = 1
+        return made
+    made.first = batch.seq_lens_cpu
+    return made
+""",
+    "an_argument_that_is_none": """\
+def plan(batch, flag):
+    if flag is None: batch.seq_lens_cpu.max()  # finds PK101
+def annotated(batch, held: Elsewhere):
+    if held is None: batch.seq_lens_cpu.max()  # finds PK101
+def speculative(batch, spec_info):
+    if spec_info is None: batch.seq_lens_cpu.max()
+""",
+    "a_copy_of_a_batch_that_was_filled": """\
+def plan(batch):
+    batch.seq_lens_cpu = [1]
+    made = copy(batch)
+    made.seq_lens_cpu.max()
+    made.seq_lens_sum + 1  # finds PK104
+""",
+    "a_copy_of_an_object": """\
+def plan(batch, held):
+    held.lens = batch.seq_lens_cpu
+    held.kept = 1
+    made, other = copy(held), copy(unknown)
+    made.kept.max()
+    made.lens.max()  # finds PK101
+    other.lens.max()
+""",
+    "a_copy_with_another_attribute": """\
+def plan(batch, held):
+    made = replace(held, lens=batch.seq_lens_cpu, **held)
+    held.lens.max()
+    made.lens.max()  # finds PK101
+""",
+    "a_function_inside_with_the_class_of_its_argument": """\
+class Inner:
+    def use(self, lens): lens.max()  # finds PK101
+class Other:
+    def use(self, lens): lens.max()
+def plan(batch):
+    def by_annotation(held: Inner, /): held.use(batch.seq_lens_cpu)
+    def by_name(forward_batch, *, other_batch: "Other"): forward_batch.seq_lens_cpu.max()  # finds PK101
+""",
     "cleared_by_the_callee": """\
 def plan(batch):
     batch.seq_lens_cpu = [1]
@@ -328,6 +423,94 @@ def run(batch, table):
         made.seq_lens_sum + 1
         made.seq_lens_sum = None
 """,
+    "an_object_made_anew_in_each_round": """\
+def run(batch, table):
+    for each in table:
+        made = copy(each)
+        made.lens.max()
+        made.lens = batch.seq_lens_cpu
+""",
+    "an_object_made_on_one_way": """\
+def run(batch, flag):
+    if flag:
+        made = ScheduleBatch(reqs=[], seq_lens_cpu=[1], seq_lens_sum=1)
+    made.seq_lens_cpu.max()
+""",
+    "a_list_made_on_one_way": """\
+def run(batch, flag):
+    if flag:
+        made = [1]
+    if isinstance(made, Tensor):
+        batch.seq_lens_cpu.max()
+""",
+    "an_attribute_of_an_element_set_on_one_way": """\
+def run(batch, table, flag):
+    if flag:
+        table[0].lens = batch.seq_lens_cpu
+    table[1].lens.max()
+    batch.seq_lens_cpu.max()  # finds PK101
+""",
+    "a_batch_kept_where_the_mirror_was": """\
+class Plan:
+    def run(self, other_batch, flag):
+        self.batch = other_batch.seq_lens_cpu
+        if flag: self.batch = flag
+    def use(self):
+        if self.batch is not None:
+            self.batch.seq_lens_cpu.max()  # finds PK101
+""",
+    "an_attribute_of_a_class_that_can_be_none_instead": """\
+class Inner:
+    def use(self, lens): lens.max()  # finds PK101
+class Other:
+    def use(self, lens): lens.max()
+class Plan:
+    def __init__(self, held: Inner): self.held = held
+    def run(self, batch, flag):
+        self.held = batch.seq_lens_cpu
+        if flag: self.held = unknown(flag)
+    def use(self, batch):
+        if self.held is not None: self.held.use(batch.seq_lens_cpu)
+""",
+    "a_method_of_a_plan_that_has_a_mode_of_its_own": """\
+class Plan:
+    def __init__(self): self.forward_mode = ForwardMode.DECODE
+    def run(self, batch): self.use(batch, batch.seq_lens_cpu)
+    def use(self, batch, lens):
+        if batch.forward_mode.is_target_verify(): lens.max()  # finds PK101
+""",
+    "an_argument_named_like_an_enum": """\
+class Stage(Enum):
+    FIRST = 1
+    LAST = 2
+def run(batch):
+    stage = Stage.FIRST
+    if stage == Stage.LAST: batch.seq_lens_cpu.max()
+def other(batch, Stage):
+    stage = Stage.FIRST
+    if stage == Stage.LAST: batch.seq_lens_cpu.max()  # finds PK101
+def bound(batch):
+    Stage = unknown()
+    stage = Stage.FIRST
+    if stage == Stage.LAST: batch.seq_lens_cpu.max()  # finds PK101
+""",
+    "a_method_of_a_batch_by_its_name_alone": """\
+class ForwardBatch:
+    def use(self, lens): lens.max()
+def run(batch, held): held.use(batch.seq_lens_cpu)
+""",
+    "a_method_of_a_speculative_input_by_its_name_alone": """\
+class ForkInput(SpecInput):
+    def use(self, lens): lens.max()
+def run(batch, held): held.use(batch.seq_lens_cpu)
+""",
+    "a_method_of_the_speculative_input_and_of_others": """\
+class ForkInput(SpecInput):
+    def use(self, lens): lens.max()  # finds PK101
+class Other:
+    def use(self, lens): lens.max()
+def run(batch): batch.spec_info.use(batch.seq_lens_cpu)
+""",
     "an_attribute_that_another_method_reads": """\
 class Plan:
     def run(self, batch): self.lens = batch.seq_lens_cpu
@@ -396,11 +579,11 @@ class Inner:
 def run(batch, held): held.use(batch.seq_lens_cpu)
 """,
     "a_method_that_many_classes_have": "".join(
-        f"class C{at}:\n    def use(self, lens): lens.max()\n" for at in range(7)
+        f"class C{index}:\n    def use(self, lens): lens.max()\n" for index in range(7)
     )
     + "def run(batch, held): held.use(batch.seq_lens_cpu)\n",
     "a_method_that_six_classes_have": "".join(
-        f"class C{at}:\n    def use(self, lens): lens.max()  # finds PK101\n" for at in range(6)
+        f"class C{index}:\n    def use(self, lens): lens.max()  # finds PK101\n" for index in range(6)
     )
     + "def run(batch, held): held.use(batch.seq_lens_cpu)\n",
     "a_tensor_of_the_mirror_is_there": """\
@@ -434,6 +617,14 @@ def run(batch):
 class Plan:
     def __init__(self, lens): lens.max()  # finds PK101
 def use(lens): lens.max()  # finds PK101
+""",
+    "a_method_of_a_feature_that_keeps_the_mirror": """\
+# place: srt/managers/example.py
+def run(batch, held): held.use(batch.seq_lens_cpu)
+# place: srt/layers/two_batch_overlap.py
+# seq_lens_cpu
+class Split:
+    def use(self, lens): lens.max()
 """,
     "an_imported_function": """\
 # place: srt/managers/example.py

@@ -50,6 +50,6 @@ def test_the_prelude_alone_is_clean() -> None:
 )
 def test_a_message_says_whether_a_mirror_is_none_or_can_be(stem: str, certainty: str) -> None:
     (path,) = (path for path in BREAKS if path.stem == stem)
-    messages = [each.message for each in audit(program(path.read_text())).findings]
+    messages = [finding.message for finding in audit(program(path.read_text())).findings]
     assert messages
     assert all(f"` {certainty} None in a " in message for message in messages), messages

@@ -110,6 +110,9 @@ def test_an_expression_that_fails(expression: str, rule: str) -> None:
         "[batch.seq_lens_cpu, 1][flag].max()",
         "[1 for each in [batch.seq_lens_cpu]]",
         "[each for each in table if batch.seq_lens_cpu]",
+        "[each for each in table if batch.seq_lens_cpu is not None if batch.seq_lens_cpu.max()]",
+        "[one for one in table if batch.seq_lens_cpu is not None for each in batch.seq_lens_cpu]",
+        "{one: each for one in table if None for each in batch.seq_lens_cpu}",
         "lambda batch: batch.max()",
         "lambda lens, *, other: lens.max()",
         "(batch.seq_lens_cpu or flag).max()",
@@ -323,7 +326,8 @@ async def plan(batch, table):
         await each
     async for each in (batch.seq_lens_cpu, 1):
         pass
-    return await batch.seq_lens_sum + 1  # finds PK104
+    async with table:
+        await batch.seq_lens_sum + 1  # finds PK104
 """
     found = {(finding.line, finding.rule) for finding in audit(program(source)).findings}
     assert found == {(mark.line, mark.rule) for mark in expected(source)}

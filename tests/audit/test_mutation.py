@@ -100,7 +100,7 @@ def mutants(releases: Releases, whole: OverlayTree, edits: Sequence[tuple[Patch,
 def unguarded(guarded: str, mutant: str) -> frozenset[int]:
     """Return the mutant's lines that read the mirror where the guarded text tests it or asks the runtime."""
     old, new = guarded.splitlines(), mutant.splitlines()
-    found: set[int] = set()
+    numbers: set[int] = set()
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         before, now = "\n".join(old[i1:i2]), "\n".join(new[j1:j2])
         if tag == "equal":
@@ -108,8 +108,8 @@ def unguarded(guarded: str, mutant: str) -> frozenset[int]:
         tested = _TEST.findall(before)
         guards = any(value in now for value in tested) if tested else _HELPER.search(before)
         if guards and _LOAD.search(now):
-            found.update(_statement(mutant, j1 + 1, j2))
-    return frozenset(found)
+            numbers.update(_statement(mutant, j1 + 1, j2))
+    return frozenset(numbers)
 
 
 def _statement(text: str, first: int, last: int) -> range:

@@ -57,7 +57,9 @@ def split(batch): return batch.seq_lens_cpu
 
 def reach(source: str = SOURCE) -> tuple[Reach, dict[str, Function], dict[str, Class]]:
     program = AuditedProgram(read_sources(MemoryTree({**prelude(), **sections(source)})))
-    functions = {each.qualname: each for module in program.core for each in module.all_functions()}
+    functions = {
+        function.qualname: function for module in program.core for function in module.all_functions()
+    }
     classes = {cls.name: cls for module in program.core for cls in module.classes.values()}
     return Reach(program), functions, classes
 

@@ -24,13 +24,13 @@ def test_every_patch_together_leaves_no_finding_that_fails_a_check(
     releases: Releases, version: str, left: set[Confidence]
 ) -> None:
     findings = audit(releases.patched(version)).findings
-    assert [str(found) for found in findings if found.confidence not in left] == []
+    assert [str(finding) for finding in findings if finding.confidence not in left] == []
 
 
 def test_lists_that_a_verify_hands_to_a_dequantising_pool_are_found(releases: Releases) -> None:
     findings = audit(releases.tree(LATEST)).findings
     named = "MHATokenToKVPool._prepare_dequant_extend_workspace"
-    (first, *_) = [found for found in findings if found.function == named]
+    (first, *_) = [finding for finding in findings if finding.function == named]
     assert first.file == "srt/mem_cache/memory_pool.py"
     assert "FlashInferAttnBackend.forward_extend" in first.path[1].text
 
@@ -44,7 +44,10 @@ def test_a_batch_that_a_test_reads_on_one_way_only_is_known_behind_it(releases: 
     assert source.count(both) == 1
     swapped = OverlayTree(tree, {file: source.replace(both, b"self.last_batch and " + condition + b":")})
     one, other = (
-        {(found.file, found.function, found.rule, found.confidence) for found in audit(each).findings}
+        {
+            (finding.file, finding.function, finding.rule, finding.confidence)
+            for finding in audit(each).findings
+        }
         for each in (tree, swapped)
     )
     assert one == other

@@ -48,6 +48,16 @@ class ModelRunner:
     def by_class_name(self, batch):
         PrefillGraphRunner.replay(self, batch)
 
+    def by_parameter(self, batch, held):
+        held.replay(batch)
+
+    def by_parameter_beside_its_own(self, batch, held):
+        held.replay(self.graph, batch)
+
+    def by_kept(self, batch):
+        self.kept.replay(batch)
+        self.kept = 1
+
     def other_method(self):
         self.prefill_graph_runner.missing()
 """
@@ -59,7 +69,9 @@ def tree(**files: str) -> AuditedProgram:
 
 def whole(holder: str = HOLDER) -> tuple[AuditedProgram, dict[str, Function]]:
     program = tree(**{"srt/runners.py": RUNNERS, "srt/holder.py": holder})
-    return program, {each.qualname: each for module in program.core for each in module.all_functions()}
+    return program, {
+        function.qualname: function for module in program.core for function in module.all_functions()
+    }
 
 
 @pytest.mark.parametrize(
@@ -114,9 +126,9 @@ def test_the_runner_that_a_class_constructs(attribute: str, cls: str | None) -> 
 def test_who_holds_a_runner_calls_a_method_that_it_has() -> None:
     program, functions = whole()
     runners = Runners(program)
-    assert {cls.name: [each.qualname for each in found] for cls, found in runners.holders.items()} == {
-        "PrefillGraphRunner": ["ModelRunner.forward"]
-    }
+    assert {
+        cls.name: [function.qualname for function in functions] for cls, functions in runners.holders.items()
+    } == {"PrefillGraphRunner": ["ModelRunner.forward"]}
     assert runners.is_called_by_attribute(functions["PrefillGraphRunner.replay"])
     assert not runners.is_called_by_attribute(functions["CudaGraphRunner.replay"])
 
@@ -143,6 +155,9 @@ def test_a_caller_of_its_own_runners_alone(caller: str, method: str, calls: bool
     [
         ("by_alias", "PrefillGraphRunner.replay", True),
         ("by_its_own", "PrefillGraphRunner.replay", True),
+        ("by_parameter", "PrefillGraphRunner.replay", False),
+        ("by_parameter_beside_its_own", "PrefillGraphRunner.replay", True),
+        ("by_kept", "PrefillGraphRunner.replay", False),
         ("by_its_own", "CudaGraphRunner.replay", False),
         ("by_another_class", "PrefillGraphRunner.replay", False),
         ("other_method", "PrefillGraphRunner.replay", False),

@@ -20,6 +20,14 @@ def restore(batch):
 
 def total(batch):
     return batch.seq_lens_sum
+
+
+def listed(lens):
+    return None if isinstance(lens, torch.Tensor) else lens
+
+
+def counted(lens):
+    return None if isinstance(lens, list) else lens
 """
 
 
@@ -37,6 +45,13 @@ def test_a_mirror_that_the_runtime_restores_is_there() -> None:
 def test_a_mirror_that_the_runtime_only_passes_on_is_not() -> None:
     body = "def plan(batch):\n    return patchkit_api.total(batch) + 1\n"
     assert [finding.line for finding in audit(tree(body)).findings] == [5]
+
+
+def test_a_length_that_the_runtime_gives_for_a_list_alone_is_none_for_a_tensor() -> None:
+    body = "def plan(batch):\n    patchkit_api.listed(batch.seq_lens).max(), batch.seq_lens_cpu\n"
+    assert [finding.line for finding in audit(tree(body)).findings] == [5]
+    other = body.replace("listed", "counted")
+    assert audit(tree(other)).findings == ()
 
 
 def test_a_feature_for_which_the_runtimes_decision_keeps_the_mirror_is_no_finding() -> None:

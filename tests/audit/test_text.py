@@ -22,7 +22,7 @@ FINDING = Finding(
     message="arithmetic [with] a mirror",
     confidence=Confidence.LIKELY,
     path=(Step("srt/b.py", 7, "it is None"), Step("srt/a.py", 2, "passed on")),
-    guard="test it",
+    guard="test it 7",
 )
 OTHER = replace(FINDING, file="srt/z.py", line=9, confidence=Confidence.CERTAIN, function="other")
 LINES = {"srt/a.py": ["def total(batch):", "    return batch.seq_lens_sum + 1"], "srt/z.py": ["", ""]}
@@ -53,7 +53,7 @@ def test_an_explained_finding_has_its_path_and_its_guard() -> None:
     assert printed(Report((FINDING,), 1, 0.0), explain=True)[3:-1] == [
         "           srt/b.py:7: it is None",
         "           srt/a.py:2: passed on",
-        "           test it",
+        "           test it 7",
     ]
 
 
@@ -83,7 +83,7 @@ def test_colours_tell_findings_source_and_notes_apart_on_a_terminal() -> None:
         "\x1b[33mlikely\x1b[0m",
         "\x1b[2m         def total(batch):\x1b[0m\n",
         "           srt/b.py:7: it is None\n",
-        "\x1b[32m           test it\x1b[0m\n",
+        "\x1b[32m           test it 7\x1b[0m\n",
         "\x1b[2mnote: one ",
     ):
         assert styled in text, styled

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from patchkit.audit.interpreter.values import ANY, NONE, SOME, Environment, Value, fresh, join
+from patchkit.audit.interpreter.values import ANY, NONE, SOME, Environment, Refinement, Value, fresh, join
 from patchkit.findings.finding import Step
 
 MISSING = Value(NONE, tainted=True, trail=(Step("a.py", 1, "it is None"),))
@@ -45,9 +45,9 @@ def test_a_class_that_one_way_tested_for_is_not_known_behind_it() -> None:
 )
 def test_what_both_ways_agree_on_is_kept(field: str, same: object, other: object) -> None:
     def value(content: object) -> Value:
-        known = Value(SOME)
-        setattr(known, field, content)
-        return known
+        value = Value(SOME)
+        setattr(value, field, content)
+        return value
 
     assert getattr(join(value(same), value(same)), field) == same
     assert getattr(join(value(same), value(other)), field) is None
@@ -103,10 +103,16 @@ def test_the_join_of_one_run_time_value_is_still_that_one() -> None:
 
 
 def test_a_fresh_value_is_equal_and_another() -> None:
-    known = replace(MISSING, cls="ForwardBatch", obj="path:batch", kind="list", truth=True)
-    assert fresh(known) == known
-    assert fresh(known).identity != known.identity
-    assert fresh(known).trail == known.trail
+    value = replace(MISSING, cls="ForwardBatch", obj="path:batch", kind="list", truth=True)
+    assert fresh(value) == value
+    assert fresh(value).identity != value.identity
+    assert fresh(value).trail == value.trail
+
+
+def test_how_a_value_came_about_does_not_make_it_another() -> None:
+    known = Value(SOME, trail=MISSING.trail, refinement=Refinement({1: SOME}, None))
+    assert known == Value(SOME)
+    assert known != Value(SOME, truth=True)
 
 
 def test_a_copy_is_equal_and_the_same_value() -> None:

@@ -55,7 +55,9 @@ def tree(**changed: str) -> tuple[Workers, dict[str, Function]]:
     )
     sources |= changed
     program = Program({name: text.encode() for name, text in sources.items()})
-    functions = {each.qualname: each for module in program.core for each in module.all_functions()}
+    functions = {
+        function.qualname: function for module in program.core for function in module.all_functions()
+    }
     return Workers(program), functions
 
 

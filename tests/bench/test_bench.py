@@ -20,8 +20,8 @@ from support.served import BEHAVIOUR, FAST, SLOW, add_change, started, write_ser
 from support.toys import everything
 
 from patchkit.bench import compare, server
+from patchkit.bench.recorded import Benchmark
 from patchkit.cli import main
-from patchkit.commands.bench import Benchmark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,6 +104,7 @@ def test_a_faster_tree_is_measured_beside_the_unpatched_one(bench: Bench) -> Non
     assert answer["beside"]
     assert answer["command"] == COMMAND
     assert answer["gpus"] == ["Stand-in"]
+    assert [host["cores"] for host in answer["host"]] == [os.cpu_count()] * 2
     [batch] = answer["batches"]
     low, high = batch["interval"]
     assert low <= batch["ratio"] <= high < 1

@@ -10,16 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchkit.bench import figures
-from patchkit.bench.compare import gain_of
 from patchkit.bench.figures import (
     Reply,
-    Spread,
     TokenDifference,
     accept_length,
     first_difference,
     first_error,
+    gain_of,
+    judged,
     lower_quartile,
-    pair_ratios,
     resampled_interval,
 )
 
@@ -28,14 +27,7 @@ if TYPE_CHECKING:
 
 
 def outputs(*tokens: Sequence[int], finish: str = "length", steps: int = 1) -> list[Reply]:
-    return [Reply(tuple(each), finish, steps) for each in tokens]
-
-
-def test_ratios_are_taken_pair_by_pair_and_not_of_the_medians() -> None:
-    # A machine that slows down halfway: each pair says 0.9.
-    reference, other = [1.0, 1.0, 2.0, 2.0], [0.9, 0.9, 1.8, 1.8]
-    assert pair_ratios(reference, other) == pytest.approx([0.9] * 4)
-    assert Spread.of(pair_ratios(reference, [0.9])) == Spread(0.9, 0.9, 0.9, 1)
+    return [Reply(tuple(token), finish, steps) for token in tokens]
 
 
 def test_identical_outputs_have_no_difference() -> None:
@@ -60,9 +52,18 @@ def test_the_same_tokens_that_ended_for_another_reason_differ() -> None:
     assert found == TokenDifference(0, 2, None, None, 1, 1)
 
 
+def test_tokens_are_not_judged_where_two_runs_of_the_first_tree_differ() -> None:
+    one, other = outputs([1, 2]), outputs([1, 3])
+    assert judged([one, one], [one, one]) == ("equal", None)
+    assert judged([one, one], [one, other]) == ("differ", TokenDifference(0, 1, 2, 3, 1, 1))
+    assert judged([one, other], [other]) == ("not judged", TokenDifference(0, 1, 2, 3, 1, 1))
+
+
 @given(st.lists(st.lists(st.integers(0, 3), max_size=4), max_size=4), st.data())
 def test_a_difference_is_found_exactly_where_one_is(tokens: list[list[int]], data: st.DataObject) -> None:
-    other = [data.draw(st.one_of(st.just(each), st.lists(st.integers(0, 3), max_size=4))) for each in tokens]
+    other = [
+        data.draw(st.one_of(st.just(token), st.lists(st.integers(0, 3), max_size=4))) for token in tokens
+    ]
     found = first_difference(outputs(*tokens), outputs(*other))
     assert (found is None) == (tokens == other)
     if found is not None:
@@ -160,3 +161,10 @@ def test_a_ratio_whose_interval_includes_1_is_no_gain(
 ) -> None:
     ratio = 1.1 if interval and interval[0] > 1 else 0.9
     assert gain_of(ratio, interval) == gain
+
+
+@pytest.mark.parametrize(("ratio", "is_gain"), [(0.93, True), (0.96, False), (1.04, False), (1.07, True)])
+def test_a_ratio_as_far_from_1_as_that_of_the_same_tree_is_no_gain(ratio: float, is_gain: bool) -> None:
+    interval = (ratio - 0.01, ratio + 0.01)
+    assert gain_of(ratio, interval).endswith("time for each step")
+    assert gain_of(ratio, interval, 1.05).endswith("time for each step") == is_gain

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchkit.bench.command import server_command
-from patchkit.bench.gpus import GpuLoad, fits_beside, gpus
+from patchkit.bench.gpus import GpuLoad, fits_beside, gpus, host_load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +41,15 @@ def _four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_servers_gpus_are_those_that_its_command_names(command: str, numbers: str) -> None:
     found = server_command(command)
     assert "".join(gpu.number for gpu in gpus(found.environment, *found.gpus)) == numbers
+
+
+def test_other_gpus_in_use_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert host_load(gpus({})).other_gpus == 0
+    busy = LISTED.replace(", 0", ", 90")
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho '{busy}'\n")
+    assert host_load(gpus({}, 1, 2)).other_gpus == 2
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    assert host_load(gpus({})).other_gpus == 3
 
 
 @pytest.mark.parametrize(

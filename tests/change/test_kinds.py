@@ -34,7 +34,7 @@ def tree(bases: str) -> dict[str, Item]:
 
 def differs(start: str, theirs: str, ours: str, head_only: bool = False) -> str:
     """Return the difference for the item with this beginning."""
-    item = next(each for each in outline(DESK).walk() if each.own.strip().startswith(start))
+    item = next(node for node in outline(DESK).walk() if node.own.strip().startswith(start))
     return another_kind(item, head_only, (tree(theirs).get, HERE), (tree(ours).get, HERE))
 
 

@@ -97,11 +97,87 @@ def test_code_that_runs_needs_what_this_tree_imports_only_for_type_checkers(take
 
 def test_a_block_of_which_nothing_would_be_left_is_left_as_it_is() -> None:
     theirs = BASE.replace(b"        note(book)\n", b"").replace(b"noted = True", b"noted = 1")
+    theirs = theirs.replace(b"    reader.told = True\n", b"    reader.told = True\n    reader.late = False\n")
     ours = BASE.replace(b"        tell(reader)\n", b"")
+    ours = ours.replace(b"    reader.told = True\n", b"    reader.own = 1\n    reader.told = True\n")
     landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: ours})
     ast.parse(landing.contents.get(DESK) or b"")
-    assert [outcome for outcome, _ in outcomes(landing)] == ["unmet", "landed"]
+    assert [outcome for outcome, _ in outcomes(landing)] == ["unmet", "landed", "landed"]
     assert "not be valid Python" in outcomes(landing)[0][1]
+
+
+@pytest.mark.parametrize(
+    ("base", "theirs", "ours", "found"),
+    [
+        ({DESK: BASE}, {}, {DESK: BASE}, ("landed", "")),
+        (
+            {DESK: BASE},
+            {},
+            {DESK: BASE + b"x = 1\n"},
+            ("conflict", "the change deletes the file, and this tree's version differs"),
+        ),
+        ({DESK: BASE}, {}, {}, ("already", "")),
+        ({}, {DESK: BASE}, {}, ("landed", "")),
+        ({}, {DESK: BASE}, {DESK: BASE}, ("already", "")),
+        (
+            {},
+            {DESK: BASE},
+            {DESK: b"x = 1\n"},
+            ("conflict", "the change adds the file, and this tree has another"),
+        ),
+        ({DESK: BASE}, {DESK: BASE + b"x = 1\n"}, {}, ("no-site", f"the tree has no {DESK}")),
+        (
+            {DESK: b"\xff\n"},
+            {DESK: b"\xfe\n"},
+            {DESK: b"\xfd\n"},
+            ("conflict", "the file is not text, and this tree's version differs"),
+        ),
+        ({DESK: b"\xff\n"}, {DESK: b"\xfe\n"}, {DESK: b"\xff\n"}, ("landed", "")),
+        ({DESK: b"\xff\n"}, {DESK: b"\xfe\n"}, {DESK: b"\xfe\n"}, ("already", "")),
+    ],
+)
+def test_a_file_that_comes_goes_or_is_no_text(
+    base: dict[str, bytes], theirs: dict[str, bytes], ours: dict[str, bytes], found: tuple[str, str]
+) -> None:
+    landing = landed(base, theirs, ours)
+    assert outcomes(landing) == [found]
+    made = {DESK: theirs.get(DESK)} if found[0] == "landed" else {}
+    assert landing.contents == made
+
+
+def test_a_name_that_a_header_in_conflict_would_bind_is_said_with_its_site() -> None:
+    base = b"def lend(book, days):\n    check(book)\n    return book\n\n\ndef check(book):\n    pass\n"
+    theirs = base.replace(b"(book, days)", b"(book, days, row)").replace(b"return book", b"return book, row")
+    ours = base.replace(b"(book, days)", b"(book, **days)")
+    assert sorted(outcomes(landed({DESK: base}, {DESK: theirs}, {DESK: ours})))[1:] == [
+        ("unmet", "row is not defined, since the edit of lend is not made")
+    ]
+
+
+def test_what_this_tree_has_in_a_form_of_its_own_is_kept_where_nothing_is_adapted() -> None:
+    base = BASE.replace(
+        b"    book.out = True\n", b"    book.out = True\n    if reader:\n        a()\n        b()\n"
+    )
+    ours = base.replace(b"        b()\n", b"")
+    trees = Trees(MemoryTree({DESK: base}), MemoryTree({DESK: ours}))
+    landing = land({DESK: (base, BASE)}, trees)
+    assert [outcome for outcome, _ in outcomes(landing)] == ["changed"]
+    assert landing.contents[DESK] == BASE
+    landing = land({DESK: (base, BASE)}, trees, adapting=False)
+    assert [outcome for outcome, _ in outcomes(landing)] == ["conflict"]
+    assert landing.contents == {}
+
+
+def test_a_statement_that_this_tree_has_elsewhere_in_the_function_is_not_made_again() -> None:
+    line = b"book.days = clamp(book.days + extra, least, most)\n"
+    head = b"extra = least = most = 1\n\n\ndef clamp(*of):\n    return of\n\n\n"
+    base = head + BASE
+    theirs = base.replace(b"    return book\n", b"    " + line + b"    return book\n", 1)
+    ours = base.replace(b"        tell(reader)\n", b"        tell(reader)\n        " + line)
+    landing = landed({DESK: base}, {DESK: theirs}, {DESK: ours})
+    ((outcome, reason),) = outcomes(landing)
+    assert (outcome, landing.contents) == ("conflict", {})
+    assert reason == f"this tree has a variant of it: `{line.decode().strip()}`"
 
 
 OS = b"\n\ndef os(book):\n    return book\n"
@@ -130,8 +206,8 @@ def test_an_import_comes_to_the_file_that_a_definition_went_to() -> None:
         b"    reader.told = True\n", b"    os.sync()\n    reader.told = True\n"
     )
     home = b"class Reader:\n    pass\n\n\n"
-    at = BASE.index(b"def tell")
-    ours = {DESK: BASE[:at], "srt/readers.py": home + BASE[at:]}
+    index = BASE.index(b"def tell")
+    ours = {DESK: BASE[:index], "srt/readers.py": home + BASE[index:]}
     landing = landed({DESK: BASE, "srt/readers.py": home}, {DESK: theirs, "srt/readers.py": home}, ours)
     assert landing.contents["srt/readers.py"] == b"import os\n" + home + theirs[theirs.index(b"def tell") :]
 
@@ -341,9 +417,9 @@ def test_a_file_that_is_not_utf_8_in_this_tree_is_a_conflict(ours: bytes) -> Non
 
 
 def test_a_definition_is_not_followed_to_a_file_that_is_not_utf_8() -> None:
-    home, at = LATIN + b"class Reader:\n    pass\n\n\n", BASE.index(b"def tell")
+    home, index = LATIN + b"class Reader:\n    pass\n\n\n", BASE.index(b"def tell")
     theirs = BASE.replace(b"reader.told = True", b"reader.told = 'na\xc3\xafve'")
-    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE[:at], "srt/reader.py": home + BASE[at:]})
+    landing = landed({DESK: BASE}, {DESK: theirs}, {DESK: BASE[:index], "srt/reader.py": home + BASE[index:]})
     assert "srt/reader.py" not in landing.contents
 
 
@@ -561,7 +637,9 @@ def test_an_import_comes_from_where_this_tree_has_what_it_imports(line: str, hom
         landing = landed(base, theirs, ours)
         assert landing.contents[file] == base[DESK] + place.format(home or line).encode()
         note = f"`{line}` is `{home}` in this tree"
-        assert [each.notes for each in landing.files if each.file == file] == [[note] if home else []]
+        assert [file_landed.notes for file_landed in landing.files if file_landed.file == file] == [
+            [note] if home else []
+        ]
         again = landed(base, theirs, ours | {file: landing.contents[file] or b""})
         assert {outcome for outcome, _ in outcomes(again)} == {"already"}
 
@@ -582,7 +660,7 @@ def test_an_import_of_a_module_that_the_change_renames_is_of_its_new_name() -> N
     theirs = {DESK: line.replace(b"shelf", b"rack"), "srt/rack.py": SHELF_OF_BASE}
     landing = landed(base, theirs, dict(base))
     assert landing.contents == {**theirs, "srt/shelf.py": None}
-    assert [each.notes for each in landing.files if each.file == DESK] == [[]]
+    assert [file.notes for file in landing.files if file.file == DESK] == [[]]
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
@@ -674,11 +752,11 @@ def test_what_depends_on_the_kind_of_a_base_class_is_a_conflict_where_that_is_an
     if is_beside:
         landing = landed({DESK: STRUCTS}, {DESK: theirs}, {DESK: DATACLASSES})
     else:  # The base class is in another file, and this one is as it was.
-        at = STRUCTS.index(b"class Pass")
+        index = STRUCTS.index(b"class Pass")
         head = b"import msgspec\nfrom sglang.srt.card import Card\n\n\n"
-        base = {"srt/card.py": STRUCTS[:at], DESK: head + STRUCTS[at:]}
-        at = theirs.index(b"class Day") if b"class Day" in theirs else theirs.index(b"class Pass")
-        landing = landed(base, base | {DESK: head + theirs[at:]}, base | {"srt/card.py": DATACLASSES})
+        base = {"srt/card.py": STRUCTS[:index], DESK: head + STRUCTS[index:]}
+        index = theirs.index(b"class Day") if b"class Day" in theirs else theirs.index(b"class Pass")
+        landing = landed(base, base | {DESK: head + theirs[index:]}, base | {"srt/card.py": DATACLASSES})
     assert {found for found, _ in outcomes(landing)} == {outcome}
 
 
@@ -696,7 +774,7 @@ def test_a_file_that_nothing_imports_any_more_is_said(line: bytes) -> None:
     theirs = BASE.replace(b"told = True", b"told = 1")
     landing = landed(root | {DESK: BASE}, root | {DESK: theirs}, root | {DESK: BASE, "srt/main.py": line})
     said = ("changed", "nothing in this tree imports the file any more")
-    found = [each for each in outcomes(landing) if each[0] != "already"]
+    found = [outcome for outcome in outcomes(landing) if outcome[0] != "already"]
     assert found == [("landed", ""), *([said] if b"desks" in line else [])]
 
 
@@ -705,7 +783,7 @@ def test_a_file_that_nothing_imports_any_more_is_said(line: bytes) -> None:
 def test_a_value_of_a_module_that_moved_is_changed_where_it_is(is_file_gone: bool, homes: int) -> None:
     base = {DESK: b"LIMIT = 3\n\n\n" + BASE}
     theirs = {DESK: base[DESK].replace(b"LIMIT = 3", b"LIMIT = 4")}
-    moved = {f"srt/home_{at}.py": b"# Ours.\nLIMIT = 3\nOWN = 1\n" for at in range(homes)}
+    moved = {f"srt/home_{index}.py": b"# Ours.\nLIMIT = 3\nOWN = 1\n" for index in range(homes)}
     landing = landed(base, theirs, moved | ({} if is_file_gone else {DESK: BASE}))
     if homes == 1:
         assert landing.contents == {"srt/home_0.py": b"# Ours.\nLIMIT = 4\nOWN = 1\n"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.change.lines import merged, with_block
+from patchkit.change.lines import clean, merged, with_block
 
 BASE = "one\ntwo\nthree\nfour\nfive\n"
 
@@ -27,6 +27,27 @@ def test_lines_that_come_and_go_do_so_there() -> None:
 def test_what_is_there_stays_as_it_is() -> None:
     theirs = BASE.replace("two", "2")
     assert outcomes(theirs, theirs) == (theirs, ["already"])
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "result"),
+    [
+        (BASE.replace("two", "2"), BASE, BASE.replace("two", "2")),
+        (BASE.replace("two", "2"), BASE.replace("two", "2"), BASE.replace("two", "2")),
+        (
+            BASE.replace("two", "2").replace("five", "5"),
+            BASE.replace("two", "2"),
+            BASE.replace("two", "2").replace("five", "5"),
+        ),
+        (BASE, BASE.replace("two", "II"), BASE.replace("two", "II")),
+        (BASE.replace("two", "2"), BASE.replace("two", "II"), None),
+        (BASE.replace("two", "2").replace("five", "5"), BASE.replace("two", "II"), None),
+    ],
+)
+def test_a_merge_of_lines_is_clean_if_all_changes_are_made_or_there(
+    theirs: str, ours: str, result: str | None
+) -> None:
+    assert clean(BASE, theirs, ours) == result
 
 
 def test_what_both_change_is_a_conflict() -> None:

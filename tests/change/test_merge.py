@@ -158,6 +158,67 @@ def test_what_both_change_in_two_ways_is_a_conflict_and_stays() -> None:
     assert found == [("conflict", "Desk.lend")]
 
 
+@pytest.mark.parametrize(
+    ("base", "theirs", "ours", "texts"),
+    [
+        ("a = f(1)\n", "a = f(2)\n", "a = f(3)\n", ("a = f(1)\n", "a = f(3)\n", "a = f(2)\n")),
+        (
+            'def f():\n    """Lends books."""\n    a()\n',
+            'def f():\n    """A desk of its own kind."""\n    a()\n',
+            'def f():\n    """Nothing else here."""\n    a()\n',
+            ('"""Lends books."""\n', '"""Nothing else here."""\n', '"""A desk of its own kind."""\n'),
+        ),
+        (
+            "def f():\n    a()\n",
+            'def f():\n    """A desk."""\n    a()\n',
+            'def f():\n    """Another."""\n    a()\n',
+            ("", '"""Another."""\n', '"""A desk."""\n'),
+        ),
+        (
+            "if a:\n    b()\n    c()\n",
+            "if a and b:\n    b()\n    c()\n",
+            "if a or c:\n    b()\n    c()\n",
+            ("if a:\n", "if a or c:\n", "if a and b:\n"),
+        ),
+        (
+            "def f(a):\n    b()\n",
+            "def f(a, c=1):\n    b()\n",
+            "def f(a, c=2):\n    b()\n",
+            ("def f(a):\n", "def f(a, c=2):\n", "def f(a, c=1):\n"),
+        ),
+        ("a()\nb(1)\nc()\n", "a()\nc()\n", "a()\nb(1, 2)\nc()\n", ("b(1)\n", "b(1, 2)\n", "")),
+    ],
+)
+def test_a_conflict_has_the_text_of_each_version(
+    base: str, theirs: str, ours: str, texts: tuple[str, str, str]
+) -> None:
+    merge, whole = Merge(nowhere), outline(ours)
+    merge.make(outline(base), outline(theirs), whole)
+    (edit,) = merge.log.edits
+    assert (edit.outcome, edit.base_text, edit.ours_text, edit.wanted) == (Outcome.CONFLICT, *texts)
+    assert edit.region is not None
+    assert edit.place is edit.region.inside
+    assert texts[1].split("\n")[0] in ours.splitlines()[edit.line - 1]
+    assert merge.output.render(whole) == ours
+
+
+MOVED = {
+    "down": ("abcd", "bcad", "abcde", "bcade"),
+    "up": ("abcd", "dabc", "abcde", "dabce"),
+    "up, with a new one": ("abcd", "dabnc", "abcde", "dabnce"),
+    "beside a new one of this tree": ("abcd", "acbd", "abcxd", "acbxd"),
+}
+
+
+@pytest.mark.parametrize(("base", "theirs", "ours", "result"), MOVED.values(), ids=MOVED)
+def test_statements_that_move(base: str, theirs: str, ours: str, result: str) -> None:
+    texts = [
+        "def f():\n" + "".join(f"    {name}()\n" for name in row) for row in (base, theirs, ours, result)
+    ]
+    made, _ = ported(*texts[:3])
+    assert made == texts[3]
+
+
 def test_code_that_goes_and_says_more_there_is_a_conflict() -> None:
     base = program()
     theirs = program(LIBRARY, ("        note(book, due)\n", ""))
@@ -184,7 +245,7 @@ def test_a_conflict_of_what_is_not_there_is_behind_what_stands_before_it(ours: s
     merge, whole = Merge(nowhere), outline(ours)
     merge.make(outline(base), outline(base.replace("b = 2", "b = 5")), whole)
     (edit,) = merge.log.edits
-    assert edit.region == Region(whole.parts[0], 1, 1)
+    assert edit.region == Region(whole.children[0], 1, 1)
 
 
 def test_a_function_that_is_not_there_is_no_site() -> None:
@@ -564,8 +625,8 @@ def listed(names: list[str]) -> st.SearchStrategy[list[str]]:
 def test_what_comes_out_is_valid(form: str, names: list[str], data: st.DataObject) -> None:
     versions = [form.format(", ".join(data.draw(listed(names)))) for _ in range(3)]
     try:
-        for each in versions:
-            outline(each)
+        for version in versions:
+            outline(version)
     except NoOutlineError:
         assume(False)
     made, _ = ported(*versions)

@@ -92,8 +92,8 @@ def test_the_texts_of_items_are_the_file() -> None:
 
 def test_each_item_knows_its_first_line() -> None:
     lines = FORMATTED.decode().splitlines()
-    items = [each for each in outline(FORMATTED.decode()).walk() if each.above is not None]
-    assert all(lines[each.line - 1] == each.own.splitlines()[0] for each in items)
+    items = [node for node in outline(FORMATTED.decode()).walk() if node.parent is not None]
+    assert all(lines[item.line - 1] == item.own.splitlines()[0] for item in items)
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,12 @@ def lines(region: Region) -> str:
 
 
 def test_the_lines_of_an_item_are_its_text_without_the_comments_above_it() -> None:
-    items = [each for each in outline(TEXT).walk() if each.above is not None]
-    assert [each.name for each in items if each.is_definition] == ["Desk", "lend", "fee"]
-    for each in items:
-        assert lines(Region.of(each)) == each.text.removeprefix(each.lead)
-        assert Region.of(each).text == each.plain
-        assert Region.of(each).line == each.line
+    items = [node for node in outline(TEXT).walk() if node.parent is not None]
+    assert [item.name for item in items if item.is_definition] == ["Desk", "lend", "fee"]
+    for item in items:
+        assert lines(Region.of(item)) == item.text.removeprefix(item.lead)
+        assert Region.of(item).text == item.dedented
+        assert Region.of(item).line == item.line
 
 
 @pytest.mark.parametrize(

@@ -171,13 +171,13 @@ def triples(draw: st.DrawFn) -> tuple[str, str, str]:
     def edited(numbers: range) -> str:
         found = list(base)
         for number in numbers[: draw(st.integers(1, 2))]:
-            at, new = draw(st.integers(0, len(found))), draw(st.sampled_from(FORMS)).format(number)
+            index, new = draw(st.integers(0, len(found))), draw(st.sampled_from(FORMS)).format(number)
             edit = draw(st.sampled_from(list(REPLACED)))
-            if edit == "inside" and at < len(found):
-                found[at] = re.sub(r"( +)h", rf"\1j{number}()\n\1h", found[at], count=1)
+            if edit == "inside" and index < len(found):
+                found[index] = re.sub(r"( +)h", rf"\1j{number}()\n\1h", found[index], count=1)
                 continue
             texts = {"delete": [], "return": [f"    return z{number}\n"]}
-            found[at : at + REPLACED[edit]] = texts.get(edit, [new])
+            found[index : index + REPLACED[edit]] = texts.get(edit, [new])
         return program("".join(found) or "    pass\n")
 
     return program("".join(base)), edited(range(10, 12)), edited(range(20, 22))
@@ -232,7 +232,7 @@ def lines(text: str) -> list[str]:
 def unreachable(text: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(text)):
         block = getattr(node, "body", [])
-        returns = [at for at, each in enumerate(block) if isinstance(each, ast.Return)]
+        returns = [index for index, each in enumerate(block) if isinstance(each, ast.Return)]
         yield from map(ast.unparse, block[returns[0] + 1 :] if returns else ())
 
 
@@ -280,9 +280,9 @@ def test_a_result_that_reverses_own_code_and_code_that_stays_is_told_from_others
         outline(program("".join(f"    {name}()\n" for name in names.split())))
         for names in ("first second last", theirs, ours, result)
     )
-    versions = base.parts[0], after.parts[0], current.parts[0]
+    versions = base.children[0], after.children[0], current.children[0]
     reasons = [each.reason for each in disturbances(versions, merged, Correspondence())]
-    assert [re.sub("`.*?`", "_", each) for each in reasons] == (
+    assert [re.sub("`.*?`", "_", reason) for reason in reasons] == (
         ["in this tree _ would come before _"] if is_reversed else []
     )
 
@@ -301,7 +301,7 @@ def test_a_result_that_reverses_own_code_and_code_that_stays_is_told_from_others
 def test_a_result_without_own_code_where_it_was_is_told_from_others(result: str, reasons: list[str]) -> None:
     base = "    if a:\n        first()\n    last()\n"
     ours = "    if a:\n        first()\n    own()\n    last()\n"
-    before, current = (outline(program(text)).parts[0] for text in (base, ours))
+    before, current = (outline(program(text)).children[0] for text in (base, ours))
     found = disturbances((before, before, current), outline(program(result)), Correspondence())
     assert [each.reason for each in found] == reasons
 
@@ -326,13 +326,13 @@ def test_a_guard_at_the_start_of_a_function_comes_before_a_tree_s_own_statements
     ],
 )
 def test_code_that_binds_a_name_matters_to_code_that_uses_it_however_it_binds(own: str) -> None:
-    one, other = (outline(program(f"    {text}")).parts[0].parts for text in (own, "first(b)\n"))
+    one, other = (outline(program(f"    {text}")).children[0].children for text in (own, "first(b)\n"))
     assert order_matters(one, other)
 
 
 def test_the_returns_of_a_function_in_a_function_leave_only_that() -> None:
-    items = outline(program("    def inner():\n        return 1\n    own(a)\n")).parts[0].parts
-    assert [may_exit(each) for each in items] == [False, False]
+    items = outline(program("    def inner():\n        return 1\n    own(a)\n")).children[0].children
+    assert [may_exit(item) for item in items] == [False, False]
     assert not order_matters(items[:1], items[1:])
 
 

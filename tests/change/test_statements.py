@@ -26,6 +26,38 @@ MERGED = {
     "conditions of a chain": ("if a and b and c:", "if a and b and d:", "if a and c:", "if a and d:"),
     "another condition where one is missing": ("if a and b:", "if a and b and c:", "if a:", "if a and c:"),
     "the last element of one line": ("f(a)", "f(a, b)", "f(\n    a,\n)", "f(\n    a, b,\n)"),
+    "the only element that both had, with a comma behind the last": (
+        "f(a)",
+        "f()",
+        "f(\n    a,\n    b,\n)",
+        "f(\n    b,\n)",
+    ),
+    "the only element of a list that both had": (
+        "x = [\n    a,\n]",
+        "x = []",
+        "x = [\n    a,\n    b,\n    c,\n]",
+        "x = [\n    b,\n    c,\n]",
+    ),
+    "a comma behind the last that the change alone has": (
+        "x = [a]",
+        "x = [a, b,]",
+        "x = [c, a]",
+        "x = [c, a, b]",
+    ),
+    "an element behind the same one as that of this tree": (
+        "x = [a, z]",
+        "x = [a, n, z]",
+        "x = [a, m, z]",
+        "x = [a, n, m, z]",
+    ),
+    "each element beside its nearest neighbour": (
+        "x = [a, z]",
+        "x = [a, n, o, z]",
+        "x = [a, m, z]",
+        "x = [a, n, m, o, z]",
+    ),
+    "first elements": ("x = [z]", "x = [n, z]", "x = [m, z]", "x = [m, n, z]"),
+    "last elements": ("x = [a]", "x = [a, n]", "x = [a, m]", "x = [a, m, n]"),
     "the first word goes": ("await f(a)", "f(a)", "await f(b)", "f(b)"),
     "a keyword where another argument follows": ("f(a)", "f(a, k=1)", "f(a, b)", "f(a, b, k=1)"),
     "an argument where a keyword follows": ("f(a)", "f(a, b)", "f(a, k=1)", "f(a, b, k=1)"),
@@ -129,3 +161,68 @@ def test_what_both_change_apart_comes_to_both(base: str, theirs: str, ours: str,
 def test_what_both_change_clashes(base: str, theirs: str, ours: str) -> None:
     with pytest.raises(ClashError):
         merged(base, theirs, ours)
+
+
+ELEMENTS = """\
+call ab anb > ab:anb aob:! oab:oanb abo:anbo abO:anbO a:an b:! o:! :! abS:! oabO:oanbO
+call ab nab > ab:nab aob:naob oab:! abo:nabo abO:nabO a:na b:nb o:! :n abS:! oabO:!
+call ab abn > ab:abn aob:aobn oab:oabn abo:! abO:abnO a:! b:! o:! :! abS:! oabO:oabnO
+call ab abN > ab:abN aob:aobN oab:oabN abo:aboN abO:abNO a:aN b:bN o:oN :N abS:abNS oabO:oabNO
+call ab b > ab:b aob:ob oab:ob abo:bo abO:bO a: b:b o:o : abS:bS oabO:obO
+call ab a > ab:a aob:ao oab:oa abo:ao abO:aO a:a b: o:o : abS:aS oabO:oaO
+call ab ba > ab:ba aob:bao oab:! abo:bao abO:baO a:ba b:! o:! :b abS:! oabO:!
+call ab anmb > ab:anmb aob:! oab:oanmb abo:anmbo abO:anmbO a:anm b:! o:! :! abS:! oabO:oanmbO
+call aB anB > aB:anB aoB:! oaB:oanB aBO:anBO aOB:anOB a:an B:! O:! :! aSB:!
+call aB aBN > aB:aBN aoB:aoBN oaB:oaBN aBO:aBNO aOB:aOBN a:aN B:BN O:NO :N aSB:aSBN
+call aB aNB > aB:aNB aoB:aoNB oaB:oaNB aBO:aNBO aOB:aNOB a:aN B:NB O:NO :N aSB:aNSB
+call aB naB > aB:naB aoB:naoB oaB:! aBO:naBO aOB:naOB a:na B:nB O:nO :n aSB:!
+call aB a > aB:a aoB:ao oaB:oa aBO:aO aOB:aO a:a B: O:O : aSB:aS
+call aB B > aB:B aoB:oB oaB:oB aBO:BO aOB:OB a: B:B O:O : aSB:SB
+list ab anb > ab:anb aob:anob oab:oanb abo:anbo a:an b:nb o:on :n
+list ab nab > ab:nab aob:naob oab:onab abo:nabo a:na b:nb o:on :n
+list ab abn > ab:abn aob:aobn oab:oabn abo:abon a:an b:bn o:on :n
+list ab b > ab:b aob:ob oab:ob abo:bo a: b:b o:o :
+list ab a > ab:a aob:ao oab:oa abo:ao a:a b: o:o :
+list ab ba > ab:ba aob:bao oab:oba abo:bao a:ba b:b o:ob :b
+list ab anmb > ab:anmb aob:anomb oab:oanmb abo:anmbo a:anm b:nmb o:onm :nm
+signature ab anb > ab:anb aob:anob oab:oanb abo:anbo abO:anbO a:an b:nb o:on :n abS:anbS oabO:oanbO
+signature ab nab > ab:nab aob:naob oab:onab abo:nabo abO:nabO a:na b:nb o:on :n abS:nabS oabO:onabO
+signature ab abn > ab:abn aob:aobn oab:oabn abo:abon abO:! a:an b:bn o:on :n abS:abSn oabO:!
+signature ab abN > ab:abN aob:aobN oab:oabN abo:aboN abO:abON a:aN b:bN o:oN :N abS:abNS oabO:oabON
+signature ab b > ab:b aob:ob oab:ob abo:bo abO:bO a: b:b o:o : abS:bS oabO:obO
+signature ab a > ab:a aob:ao oab:oa abo:ao abO:aO a:a b: o:o : abS:aS oabO:oaO
+signature ab ba > ab:ba aob:bao oab:oba abo:bao abO:baO a:ba b:b o:ob :b abS:baS oabO:obaO
+signature ab anmb > ab:anmb aob:anomb oab:oanmb abo:anmbo abO:anmbO a:anm b:nmb o:onm :nm abS:anmbS
+    oabO:oanmbO
+signature aB anB > aB:anB aoB:anoB oaB:oanB aBO:anBO aOB:anOB a:an B:nB O:! :n aSB:anSB
+signature aB aBN > aB:aBN aoB:aoBN oaB:oaBN aBO:aBON aOB:aOBN a:aN B:BN O:ON :N aSB:aSBN
+signature aB aNB > aB:aNB aoB:aoNB oaB:oaNB aBO:aNBO aOB:aONB a:aN B:NB O:ON :N aSB:aNSB
+signature aB naB > aB:naB aoB:naoB oaB:onaB aBO:naBO aOB:naOB a:na B:nB O:! :n aSB:naSB
+signature aB a > aB:a aoB:ao oaB:oa aBO:aO aOB:aO a:a B: O:O : aSB:aS
+signature aB B > aB:B aoB:oB oaB:oB aBO:BO aOB:OB a: B:B O:O : aSB:SB
+"""
+FORMS = {"call": "f({})", "list": "x = [{}]", "signature": "def f({}):"}
+ROWS = [
+    (*line.split(" > ")[0].split(), *each.split(":"))
+    for line in ELEMENTS.replace("\n    ", " ").splitlines()
+    for each in line.split(" > ")[1].split()
+]
+
+
+def elements(form: str, row: str) -> str:
+    """Return the elements of a row: a capital is a keyword or a default, ``S`` a starred one."""
+    found = ["*s" if name == "S" else f"{name.lower()}=1" if name.isupper() else name for name in row]
+    return FORMS[form].format(", ".join(found))
+
+
+@pytest.mark.parametrize(
+    ("form", "base", "theirs", "ours", "made"), ROWS, ids=[" ".join(each) for each in ROWS]
+)
+def test_the_places_of_elements(form: str, base: str, theirs: str, ours: str, made: str) -> None:
+    """``o`` is one of this version's own, ``n`` and ``m`` are new; an exclamation mark is a clash."""
+    versions = [elements(form, row) for row in (base, theirs, ours)]
+    if made == "!":
+        with pytest.raises(ClashError):
+            merged(*versions)
+    else:
+        assert merged(*versions) == elements(form, made)

@@ -29,6 +29,10 @@ NOTES = {
 }
 QUIET = {
     "a statement more": ("    note(book)\n", "    note(book)\n    count(book)\n"),
+    "a return below other code of a branch": (
+        "    note(book)\n",
+        "    if book.lost:\n        count(book)\n        tell(book)\n        return None\n    note(book)\n",
+    ),
     "another return in a branch of its own": (
         "    note(book)\n",
         "    for each in book:\n        if each:\n            break\n    note(book)\n",

@@ -25,14 +25,14 @@ LONG = "book.days = clamp(book.days + extra, least, most)"
 
 
 def place(code: str, site: str) -> Item:
-    found = outline(code).find(site)
-    assert found is not None
-    return found
+    item = outline(code).find(site)
+    assert item is not None
+    return item
 
 
 def last(code: str, site: str) -> Item:
     scope = place(code, site) if site else outline(code)
-    return scope.parts[-1]
+    return scope.children[-1]
 
 
 def variant(theirs: str, ours: str, site: str, outcome: Outcome = Outcome.LANDED, *names: str) -> str:
@@ -53,6 +53,9 @@ def with_line(line: str, code: str = BASE) -> str:
         (LONG, f"if late:\n        {LONG}", LONG),
         (LONG, LONG.replace("least", "other"), ""),
         ("book.days = 1", "book.days = 1", ""),
+        ("from shelf import a, b, c, d, e, f", "from shelf import a, b, c, d, e, f", ""),
+        ("if late:\n        book.days = 1", "if late:\n        book.days = 1", ""),
+        (f"if late:\n        {LONG}", f"while book:\n        {LONG}", LONG),
         # A call.
         ("stamp(book)", "stamp(book, 2)", "stamp(book, 2)"),
         ("stamp(book)", "found = stamp(book)", ""),

@@ -1058,7 +1058,7 @@ def test_resolutions_are_shared_as_a_folder_that_extends_the_patches(
     assert DONE in path.read_bytes()
     assert b"depth = 1\n# patchkit t-copy: no copy where nobody asks\nheight = 1\n" in path.read_bytes()
     patches = answer_of("status", clone, "--patches", shared)["patches"]
-    assert {each["state"] for each in patches if each["id"] == "t-copy"} == {"applied"}
+    assert {patch["state"] for patch in patches if patch["id"] == "t-copy"} == {"applied"}
 
 
 def test_an_accepted_edit_is_exported_in_a_form_that_can_be_checked(
@@ -1071,7 +1071,7 @@ def test_an_accepted_edit_is_exported_in_a_form_that_can_be_checked(
     git(tmp_path, "clone", "-q", str(lending.root), "clone")
     run("apply", tmp_path / "clone", "t-many", "--patches", tmp_path / "shared")
     patches = answer_of("status", tmp_path / "clone", "--patches", tmp_path / "shared")["patches"]
-    (status,) = (each for each in patches if each["id"] == "t-many")
+    (status,) = (patch for patch in patches if patch["id"] == "t-many")
     assert (status["state"], status["reason"]) == ("applied", "")
     run("revert", tmp_path / "clone", "--patches", tmp_path / "shared")
     assert git(tmp_path / "clone", "status", "--short") == ""

@@ -153,6 +153,6 @@ def test_a_result_replaces_a_file_and_is_written_to_anything_else(
     text = read[0] if read else path.read_text()
     assert "HEAD" in text
     assert "the last result" not in text
-    assert [each.name for each in folder.iterdir()] == ["result"]
+    assert [path.name for path in folder.iterdir()] == ["result"]
     assert path.stat().st_mode & 0o777 == 0o640
     assert (path.lstat().st_ino == inode) is (kind != "file")

@@ -86,8 +86,8 @@ def completed(monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]:
     words = line.split(" ")
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
-    found = CliRunner().invoke(main, prog_name="patchkit", env={"_PATCHKIT_COMPLETE": "bash_complete"})
-    return found.stdout.splitlines()
+    result = CliRunner().invoke(main, prog_name="patchkit", env={"_PATCHKIT_COMPLETE": "bash_complete"})
+    return result.stdout.splitlines()
 
 
 @pytest.mark.parametrize("command", ["show", "apply", "revert", "resolve", "status"])

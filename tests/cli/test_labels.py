@@ -81,7 +81,7 @@ def test_status_of_a_group_shows_its_opt_in_patches_too(checkout: CheckoutTree, 
     add_patch(patch_folder, "t-in", attribute(ABRUPT, "Worker", "one = 1"), group='"odd"')
     add_patch(patch_folder, "t-off", attribute(ABRUPT, "Worker", "off = 1"), default="false", group='"odd"')
     patches = answer("status", checkout.root, "@odd")["patches"]
-    assert {each["id"]: each.get("opt_in", False) for each in patches} == {"t-in": False, "t-off": True}
+    assert {patch["id"]: patch.get("opt_in", False) for patch in patches} == {"t-in": False, "t-off": True}
 
 
 def test_a_matrix_has_the_same_labels_in_every_format(fork: CheckoutTree) -> None:

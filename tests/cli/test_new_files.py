@@ -26,9 +26,9 @@ def said(*words: object) -> str:
     done = CliRunner().invoke(main, [str(word) for word in words])
     assert done.exit_code == 0, done.output
     last = done.stdout.splitlines()[-1]
-    found = re.fullmatch("git commit -a leaves new files out: (git .*) adds them.", last)
-    assert found or "git commit" not in done.stdout
-    return found[1] if found else ""
+    match = re.fullmatch("git commit -a leaves new files out: (git .*) adds them.", last)
+    assert match or "git commit" not in done.stdout
+    return match[1] if match else ""
 
 
 def commit_all(root: Path) -> None:

@@ -25,7 +25,7 @@ with staged({{Path("made"): Draft({dict(DRAFT.files)!r}, ())}}):
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(each.name for each in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir())
 
 
 def test_what_a_killed_write_left_is_removed_by_the_next_one(tmp_path: Path) -> None:

@@ -702,7 +702,7 @@ def test_a_tree_that_cannot_be_written_leaves_no_folder(main_line: Path, fork: P
     run("port", commit, "--repo", main_line, "--onto", fork, "-o", folder, code=4)
     assert not folder.parent.exists()
     run("port", commit, "--repo", main_line, "--onto", fork, "-o", folder, "--allow-dirty")
-    assert {each.name for each in folder.iterdir()} == {"0001-Lend-until-a-day-77.patch"}
+    assert {path.name for path in folder.iterdir()} == {"0001-Lend-until-a-day-77.patch"}
 
 
 @pytest.mark.parametrize("place", ["A mark", "Because"])
@@ -823,10 +823,10 @@ def test_markers_of_a_port_are_in_the_status_with_what_to_type(fork: Path) -> No
     assert (ported["state"], ported["edits"][0]["file"]) == ("conflict", DESK)
     assert "patchkit resolve 77 edit-1" in ported["edits"][0]["reason"]
     lines = run("status", fork).stdout.splitlines()
-    at = lines.index("77  edit-1")
-    assert lines[at + 1] == f"  --> {DESK}"
+    index = lines.index("77  edit-1")
+    assert lines[index + 1] == f"  --> {DESK}"
     line = (fork / "sglang" / DESK).read_text().splitlines().index("<<<<<<< found (patchkit 77 edit-1)") + 1
-    assert lines[at + 2].startswith(f"  line {line}: edit the code between the markers")
+    assert lines[index + 2].startswith(f"  line {line}: edit the code between the markers")
 
 
 @pytest.mark.usefixtures("left")
@@ -885,10 +885,10 @@ def test_of_two_conflicts_one_is_resolved_and_the_other_remains(main_line: Path,
     path = fork / "sglang" / DESK
     text = path.read_bytes()
     assert text.count(b"<<<<<<< ") == 2
-    at = text.index(b"<<<<<<< ")
+    index = text.index(b"<<<<<<< ")
     end = text.index(b"\n", text.index(b">>>>>>> ")) + 1
-    path.write_bytes(text[:at] + b"    days = 35\n" + text[end:])
-    name = text[at:].split()[4].decode().rstrip(")")
+    path.write_bytes(text[:index] + b"    days = 35\n" + text[end:])
+    name = text[index:].split()[4].decode().rstrip(")")
     assert "is recorded as made by hand" in run("resolve", fork, "77", name).output
 
 
@@ -1177,7 +1177,7 @@ def test_a_new_file_that_is_no_python_is_a_finding(
     git(fork, "commit", "-qm", "A fork")
     committing(open_tree(fork))
     words = ("port", commit, "--repo", main_line, "--onto", fork)
-    options = tuple(str(tmp_path / each) if each == "drafted" else each for each in options)
+    options = tuple(str(tmp_path / option) if option == "drafted" else option for option in options)
     answer = answer_of(*words, *options, code=1)
     (finding,) = answer["trees"][0]["changes"][0]["findings"]
     assert (finding["rule"], finding["file"], finding["line"]) == ("PV101", "srt/new.py", line)

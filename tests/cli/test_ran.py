@@ -29,9 +29,7 @@ def ran(patch_folder: Path) -> Path:
     def run(
         release: str, family: str, backend: str, patch: str, *, identical: bool | None = True
     ) -> runs.Run:
-        return runs.Run(
-            release, family, "EAGLE3", backend, "NVIDIA H200", "2026-11-23", identical, {}, (patch,)
-        )
+        return runs.Run(release, family, "EAGLE3", backend, "NVIDIA H200", "2026-11-23", identical, (patch,))
 
     found = (
         run("0.5.12", "Llama", "triton", "t-flag"),
@@ -79,8 +77,10 @@ def test_status_does_not_name_a_patch_that_apply_would_not_apply(
     tree: CheckoutTree, patch_folder: Path, ran: Path
 ) -> None:
     add_patch(patch_folder, "t-risky", attribute(ABRUPT, "Worker", "risky = 1"), default="false")
-    known = msgspec.json.decode(ran.read_bytes(), type=runs.KnownRuns)
-    ran.write_bytes(msgspec.json.encode(msgspec.structs.replace(known, patches=(*known.patches, "t-risky"))))
+    known_runs = msgspec.json.decode(ran.read_bytes(), type=runs.KnownRuns)
+    ran.write_bytes(
+        msgspec.json.encode(msgspec.structs.replace(known_runs, patches=(*known_runs.patches, "t-risky")))
+    )
     assert f"{NEVER}t-guard, t-stop{HINT}\n" in output_of("status", tree.root)
     assert f"{NEVER}t-risky{HINT}\n" in output_of("apply", tree.root, "t-risky")
 

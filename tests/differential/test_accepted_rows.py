@@ -26,14 +26,14 @@ def case(**named: Any) -> dict[str, Any]:
 
 def assert_handed_on(results: list[dict[str, Any]], was: list[dict[str, Any]]) -> None:
     """Compare the tokens that are drafted next, and their scores and states, which a product of other rows rounds."""
-    assert [each["tokens"] for each in results] == [each["tokens"] for each in was]
+    assert [result["tokens"] for result in results] == [result["tokens"] for result in was]
     for name in ("scores", "states"):
         expected = [[pytest.approx(row) for row in each[name]] for each in was]
-        assert [each[name] for each in results] == expected
+        assert [result[name] for result in results] == expected
 
 
 def heads(results: list[dict[str, Any]]) -> list[list[int]]:
-    return [each["heads"] for each in results]
+    return [result["heads"] for result in results]
 
 
 def padded(count: int) -> int:

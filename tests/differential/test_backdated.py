@@ -279,8 +279,8 @@ def test_the_future_map_gets_the_same_flag_as_upstreams(
     kinds = [SLOTS, *([*SLOTS[:at], "reads", *SLOTS[at + 1 :]] for at in range(len(SLOTS)))]
     requests = [(kind, slots, FREE) for slots in kinds]
     results, expected = (tree.ask_many("decisions.start", requests) for tree in (patched, upstream))
-    assert [each["map"] for each in results] == [each["map"] for each in expected]
-    assert {each["map"] for each in results} == {True, False}
+    assert [result["map"] for result in results] == [result["map"] for result in expected]
+    assert {result["map"] for result in results} == {True, False}
 
 
 def test_a_decision_that_reads_every_slot_is_changed_to_upstreams(

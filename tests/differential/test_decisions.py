@@ -295,8 +295,8 @@ def test_no_step_of_a_draft_with_multimodal_positions_waits_for_its_lengths(
 
     def reads(*, mirror: bool) -> list[str]:
         given = {**case, "mirror": mirror, "sum": mirror, "on_device": not mirror}
-        found: list[str] = tree.ask("forward_batches.make", given)["reads"]
-        return found
+        reads: list[str] = tree.ask("forward_batches.make", given)["reads"]
+        return reads
 
     assert reads(mirror=kept) == []
     # What the mirror is kept for.

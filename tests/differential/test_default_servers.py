@@ -68,4 +68,4 @@ def test_what_default_patches_touch_does_with_default_settings_what_it_did_at_no
 
 
 def test_a_function_without_a_case_has_none_elsewhere() -> None:
-    assert not UNDRIVEN.keys() & {each for driven in DRIVEN for each in driven.functions}
+    assert not UNDRIVEN.keys() & {function for driven in DRIVEN for function in driven.functions}

@@ -30,7 +30,7 @@ def driven(tree: DrivenTree, drawn: Sessions, mirror: bool = True, kind: str = "
 
 
 def steps(results: list[dict[str, Any]]) -> list[Any]:
-    return [each["steps"] for each in results]
+    return [result["steps"] for result in results]
 
 
 @EXAMPLES
@@ -41,7 +41,7 @@ def test_each_step_of_a_replay_is_planned_as_the_common_template_did(
     before, ours, theirs = (driven(tree, drawn) for tree in (unpatched, patched, upstream))
     assert steps(ours) == steps(before) == steps(theirs)
     assert {each["launches"] for each in before} == {1}
-    assert {each["launches"] for each in ours} == {each["launches"] for each in theirs} == {0}
+    assert {text["launches"] for text in ours} == {text["launches"] for text in theirs} == {0}
 
 
 @EXAMPLES

@@ -79,7 +79,7 @@ def at_the_ends(mode: str) -> Sessions:
             "server": {"context": CONTEXT, "requests": REQUESTS, "page_size": size, "draft_tokens": 4} | kind,
             "mode": mode,
             "graphs": [2, 4],
-            "batches": [each | {"accepted": [1] * len(each["lens"]), "stride": 4} for each in batches],
+            "batches": [batch | {"accepted": [1] * len(batch["lens"]), "stride": 4} for batch in batches],
             "step": 0,
         }
         for size in PAGE_SIZES
@@ -139,7 +139,7 @@ def test_a_replay_is_planned_so_where_graphs_read_from_a_buffer_what_a_window_wr
     ours = replayed(later, drawn, mirror)
     assert_all_same(drawn, ours, replayed(upstream, drawn))
     pools = [session["server"].get("swa", False) for session in drawn]
-    assert [each[0]["written"] is not None for each in ours] == pools
+    assert [text[0]["written"] is not None for text in ours] == pools
 
 
 @pytest.mark.parametrize("mode", MODES)

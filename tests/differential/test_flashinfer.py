@@ -247,5 +247,5 @@ def test_a_multi_latent_draft_extend_is_planned_as_before_and_waited_for_once(
     ):
         options = ({"PATCHKIT_DISABLE": off}, behaviour)
         results = opted_out.ask("flashinfer.latent_extends", server, modes, batch, *options)
-        assert [each.pop("waits") for each in results] == waits
+        assert [result.pop("waits") for result in results] == waits
         assert results == expected

@@ -121,4 +121,4 @@ def test_a_mask_whose_owner_has_no_context_length_is_the_verifys_as_in_the_relea
     requests = [(kind, SERVER, lens, GRAPH) for lens in BATCHES if len(lens) <= GRAPH]
     results = tree.ask_many("tree_mask.handed_out", requests)
     assert results == upstream.ask_many("tree_mask.handed_out", requests)
-    assert {(each["handed_out"], each["host_reads"]) for each in results} == {(True, 0)}
+    assert {(result["handed_out"], result["host_reads"]) for result in results} == {(True, 0)}

@@ -53,7 +53,7 @@ def test_a_step_finds_what_the_last_one_left(
     before, after = before_and_after
     expected = before.ask_many("relays.steps", [(acts,) for acts in drawn])
     results = after.ask_many("relays.steps", [(acts,) for acts in drawn])
-    assert [each["found"] for each in results] == [each["found"] for each in expected]
+    assert [result["found"] for result in results] == [result["found"] for result in expected]
 
 
 @pytest.mark.parametrize("gone", [[0, 1, 2], [0, 2], [1]])

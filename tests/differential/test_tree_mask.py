@@ -62,7 +62,7 @@ def test_a_mask_of_an_unknown_total_is_bounded_by_the_pools_rows(
     assert drafted(patched, "multi-layer", kind, known=False) == result
     # Its bound is the context, which a request at its limit exceeds.
     theirs = drafted(upstream, "eagle", kind, known=False)
-    assert [each["total"] for each in theirs] == [len(lens) * CONTEXT for lens in LENS]
+    assert [text["total"] for text in theirs] == [len(lens) * CONTEXT for lens in LENS]
     for each, lens in zip(result, LENS, strict=True):
         size = full_mask(len(lens), len(lens) * WIDTH)
         assert each["total"] == len(lens) * WIDTH
@@ -90,7 +90,7 @@ def test_a_preallocated_mask_is_filled_in_place_as_far_as_the_total_or_its_bound
     patched: DrivenTree, hardened: DrivenTree, kind: str
 ) -> None:
     def sizes(answers: list[dict[str, Any]]) -> list[int]:
-        return [each["mask"][1] for each in answers]
+        return [answer["mask"][1] for answer in answers]
 
     # And what a graph of five reads of its padding, of one token a request.
     padding = [full_mask(5 - len(lens), 5 - len(lens)) for lens in LENS]

@@ -29,7 +29,7 @@ def requests(mode: str, *more: bool) -> list[tuple[Any, ...]]:
 
 
 def results(answers: list[dict[str, Any]], *left_out: str) -> list[dict[str, Any]]:
-    return [{name: value for name, value in each.items() if name not in left_out} for each in answers]
+    return [{name: value for name, value in answer.items() if name not in left_out} for answer in answers]
 
 
 @pytest.mark.parametrize("mode", WITH_A_MIRROR)
@@ -108,7 +108,7 @@ def test_a_verify_with_the_mirror_still_waits_for_the_size(
         answers = tree.ask_many(
             "triton_attention.eager", [(SERVER, "verify", batch, True) for batch in BATCHES]
         )
-        assert [(each["size"], each["host_reads"]) for each in answers] == [
+        assert [(answer["size"], answer["host_reads"]) for answer in answers] == [
             (sum(batch["lens"]), 1) for batch in BATCHES
         ]
 
@@ -199,7 +199,7 @@ def test_a_drafts_graph_without_the_mirror_has_the_indices_of_one_with_it(
     for tree in (patched, upstream):
         answers = tree.ask_many("triton_attention.draft_replay", [(*draft, False) for draft in DRAFTS])
         assert results(answers, "sizes") == results(before, "sizes")
-        assert {each["host_reads"] for each in answers} == {0}
+        assert {answer["host_reads"] for answer in answers} == {0}
 
 
 def test_target_and_draft_declare_that_they_read_no_mirror(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
+from support.answers import record
 from support.toys import add_patch, write_package
 
 from patchkit.cli import main
@@ -588,72 +589,40 @@ if os.fork() == 0:
         ("0.5.12.post1", ("triton", "triton"), "0.5.12.post1"),
         ("0.5.12.post1+acme.3", ("triton", "triton"), "0.5.12.post1"),
         ("0.5.14", ("triton", "triton"), "0.5.14"),
-        ("0.5.14", ("fa3", "fa3"), "0.5.14"),
-        ("0.5.13", ("fa3", "fa3"), "0.5.12.post1"),
-        ("0.5.23", ("triton", "triton"), "0.5.23"),
-        ("0.5.23", ("fa3", "fa3"), "0.5.14"),
-        ("0.5.11", ("fa3", "fa3"), "0.5.12.post1"),
-        (None, ("triton", "triton"), "0.5.11"),
-        ("0.5.12.post1", ("triton", "trtllm_mha"), "0.5.12.post1"),
-        ("0.5.14", ("triton", "trtllm_mha"), "0.5.12.post1"),
-        ("0.5.12.post1", ("trtllm_mha", "trtllm_mha"), None),
-        ("0.5.12.post1", ("fa3", "no-such-backend"), None),
+        ("0.5.13", ("triton", "triton"), "0.5.12.post1"),
+        ("0.5.23", ("triton", "triton"), "0.5.14"),
+        ("0.5.11", ("triton", "triton"), "0.5.12.post1"),
+        (None, ("triton", "triton"), "0.5.12.post1"),
+        ("0.5.14", ("triton", "trtllm_mha"), "0.5.18"),
+        ("0.5.18", ("trtllm_mha", "trtllm_mha"), None),
     ],
 )
 def test_what_was_measured_is_of_the_release_and_its_backends_or_names_another_release(
-    version: str | None, backends: tuple[str, str], measured: str | None
+    version: str | None,
+    backends: tuple[str, str],
+    measured: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cases = gains(version, *backends)
-    assert {case.release for case in cases} == ({measured} if measured else set())
-    assert all(case.lowest <= case.ratio <= case.highest for case in cases)
+    for release in ("0.5.12.post1", "0.5.14"):
+        record(tmp_path, f"llama-8-triton-{release}", 0.8, "26128", release=release)
+    both = "--attention-backend triton --decode-attention-backend trtllm_mha"
+    record(tmp_path, "llama-8-both-0.5.18", 0.8, "26128", release="0.5.18", options=both)
+    monkeypatch.setattr("patchkit.doctor.gains.RECORDED", tmp_path)
+    assert [case.release for case in gains(version, *backends, {"26128"})] == ([measured] if measured else [])
 
 
-def test_a_time_of_other_tokens_is_no_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ratio = {"median": 0.5, "lowest": 0.4, "highest": 0.6}
-    results = [
-        {
-            "scenario": "straight",
-            "backend": "triton",
-            "tree": "1.0/patched",
-            "layers": layers,
-            "batch": 1,
-            "ratio": ratio,
-            "identical": identical,
-        }
-        for layers, identical in ((8, False), (16, None), (32, True))
-    ]
-    trees = [{"name": "1.0/patched", "version": "1.0"}]
-    found = {"command": "bench_decode.py", "trees": trees, "results": results}
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "one.json").write_text(json.dumps(found))
-    monkeypatch.setattr("patchkit.doctor.gains.BENCHMARKS", tmp_path)
-    assert [case.layers for case in gains("1.0", "triton", "triton")] == [32]
-
-
-def test_a_gain_is_that_of_the_default_patches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    same: dict[str, Any] = {"scenario": "straight", "backend": "triton", "batch": 1, "identical": True}
-    trees: list[dict[str, Any]] = [
-        {"name": "default", "patches": ["26128"], "opt_in": []},
-        {"name": "patched", "patches": ["26128", "27689"], "opt_in": ["27689"]},
-        {"name": "control", "patches": ["26128"], "opt_in": [], "control": True},
-        # The first runs did not record patches.
-        {"name": "1.0/patched"},
-        {"name": "opted"},
-    ]
-    ratio = {"median": 0.5, "lowest": 0.4, "highest": 0.6}
-    results = [
-        same | {"tree": tree["name"], "layers": layers, "ratio": ratio} for layers, tree in enumerate(trees)
-    ]
-    found: dict[str, Any] = {"command": "bench_decode.py", "results": results}
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "one.json").write_text(
-        json.dumps(found | {"trees": [tree | {"version": "1.0"} for tree in trees]})
-    )
-    monkeypatch.setattr("patchkit.doctor.gains.BENCHMARKS", tmp_path)
-    assert [trees[case.layers]["name"] for case in gains("1.0", "triton", "triton")] == [
-        "default",
-        "1.0/patched",
-    ]
+def test_a_time_of_other_tokens_of_few_pairs_or_of_other_patches_is_no_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(tmp_path, "llama-8-triton-a", 0.8, "26128", tokens="differ")
+    record(tmp_path, "llama-16-triton-b", 0.8, "26128", tokens="not judged")
+    record(tmp_path, "llama-24-triton-c", 0.8, "26128", interval=None)
+    record(tmp_path, "llama-32-triton-d", 0.8, "26128")
+    record(tmp_path, "llama-40-triton-e", 0.8, "26128", "27689")
+    monkeypatch.setattr("patchkit.doctor.gains.RECORDED", tmp_path)
+    (case,) = gains("0.5.12.post1", "triton", "triton", {"26128"})
+    assert (case.server, case.layers, case.interval) == ("Llama, top-k 1", 32, (0.79, 0.81))
 
 
 def test_the_installed_package_is_diagnosed_and_named_in_commands(
@@ -670,7 +639,7 @@ def test_the_installed_package_is_diagnosed_and_named_in_commands(
 def test_a_gain_of_another_release_is_reported_with_that_release(fork: Path) -> None:
     words = ("--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
     with pytest.MonkeyPatch.context() as patch:
-        case = Gain("0.5.12.post1", "straight", 8, 1, "GPU", 0.5, 0.4, 0.6)
+        case = Gain("0.5.12.post1", "Llama, top-k 1", 8, 1, "GPU", 0.5, (0.4, 0.6), "half")
         patch.setattr(diagnosis, "gains", lambda *_: (case,))
         output = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
         assert "Measured" not in output, "upstream frees it there"
@@ -682,7 +651,7 @@ def test_a_gain_of_another_release_is_reported_with_that_release(fork: Path) -> 
         (fork / "version.py").write_text('__version__ = "0.5.12.post1"\n')
         output = " ".join(run(fork, *words, "--disable-piecewise-cuda-graph").stdout.split())
     assert "not measured" not in output
-    assert "straight, 8 layers, batch 1: 0.500 (0.400 to 0.600), GPU" in output
+    assert "Llama, top-k 1, 8 layers, batch 1: 0.500 (0.400 to 0.600), GPU: half" in output
 
 
 @pytest.mark.parametrize(
@@ -1355,7 +1324,7 @@ def needs_cpu_seq_lens(self):
 def test_models_are_named_by_what_they_have_and_by_their_architecture(
     models: tuple[str, ...], named: str
 ) -> None:
-    facts = [{LLAMA if fact == "L" else fact: True for fact in each} for each in models]
+    facts = [{LLAMA if fact == "L" else fact: True for fact in model} for model in models]
     assert models_named(facts) == f"for models or drafts {named}"
 
 

@@ -97,7 +97,7 @@ def test_what_only_a_branch_sets_is_known_there_alone() -> None:
         'TP=1; A=(--x)\nif [ -n "$BIG" ]; then TP=8; sglang serve --tp $TP; fi\n'
         '[ -n "$Z" ] && A+=(--z)\nsglang serve --tp $TP "${A[@]}"\n'
     )
-    assert [options(each) for each in servers(text)] == [
+    assert [options(server) for server in servers(text)] == [
         ["--tp", "8"],
         ["--tp", "?$TP", "--x", "?$A"],
     ]
@@ -110,7 +110,7 @@ def test_a_servers_environment_is_that_of_its_command() -> None:
 
 def test_each_server_of_a_text_has_its_line() -> None:
     text = f"set -e\n{PLAIN} &\n\nbash -c '\n{PLAIN}'\ncat <<EOF\nx\n{PLAIN}\nEOF\n"
-    assert [each.line for each in servers(text)] == [2, 5, 8]
+    assert [server.line for server in servers(text)] == [2, 5, 8]
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def made(tree: CheckoutTree, draft: DraftedPatch, file: str = "srt/backend.py") 
     api.apply(tree, patches, ["own"], allow_dirty=True)
     text = (tree.package / file).read_text()
     status = api.status(tree, patches)
-    assert [each.state.value for each in status if each.patch.id == "own"] == ["applied"]
+    assert [status.state.value for status in status if status.patch.id == "own"] == ["applied"]
     return re.sub(r"^[ \t]*# patchkit own: .*\n", "", text, flags=re.MULTILINE)
 
 

@@ -135,8 +135,8 @@ def test_a_tree_is_told_the_same_whatever_is_known_of_others(
         tree = OverlayTree(package, dict(zip((MIRROR, USER, BASE, MOVED), state, strict=True)))
         expected = inspected(tree, PATCHES, None)
         assert inspected(tree, PATCHES, examinations) == expected
-        for each in examinations.fresh():
-            other.load(each)
+        for result in examinations.fresh():
+            other.load(result)
         assert inspected(tree, PATCHES, other) == expected, "as in another process"
         assert not examinations.fresh()
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from patchkit.matrix.answer import Matrix
     from patchkit.patchset.patch import Edit, Patch
     from patchkit.plan.examinations import Examinations
-    from patchkit.plan.locate import Workspace
+    from patchkit.plan.locate import Overlay
     from patchkit.tree.tree import CheckoutTree
 
 pytestmark = pytest.mark.usefixtures("patch_folder")
@@ -101,10 +101,10 @@ class Story:
     def surveyed(self, folder: Path, *patterns: str) -> Matrix:
         self.patch.setattr("platformdirs.user_cache_dir", lambda _name: str(folder))
         patches_of = partial(load.patches, [self.tmp_path / "patches"])
-        found = api.matrix(
+        result = api.matrix(
             self.fork.root, patterns, load.patches([self.tmp_path / "patches"]), patches_of=patches_of, jobs=1
         )
-        return found.matrix
+        return result.matrix
 
 
 @pytest.fixture
@@ -176,9 +176,9 @@ def test_refs_with_the_same_package_are_told_apart_by_what_is_around_it(story: S
                 CliRunner().invoke(main, ["status", str(story.fork.root), *folder, "--json"]).stdout
             )
             assert {cell.patch: cell.state for cell in row.patches} == {
-                each["id"]: each["state"] for each in status["patches"]
+                status["id"]: status["state"] for status in status["patches"]
             }, row.ref
-            states = {each["id"]: each["state"] for each in status["patches"]}
+            states = {status["id"]: status["state"] for status in status["patches"]}
             assert (states[OWN], states["t-flag"]) == {
                 "refs/heads/step/plain": ("conflict", "pending"),
                 "refs/heads/step/after": ("upstream", "pending"),
@@ -192,9 +192,9 @@ def test_only_a_patch_whose_text_changed_is_examined_again(
     """Also for a ref with another configuration, which has patches of its own."""
     examined: list[str] = []
 
-    def watched(space: Workspace, known: Examinations, patch: Patch, spec: Edit) -> object:
+    def watched(overlay: Overlay, known: Examinations, patch: Patch, spec: Edit) -> object:
         examined.append(patch.id)
-        return examine(space, known, patch, spec)
+        return examine(overlay, known, patch, spec)
 
     examine = evaluate._recorded
     monkeypatch.setattr(evaluate, "_recorded", watched)

@@ -51,8 +51,8 @@ def fork(checkout: CheckoutTree) -> CheckoutTree:
 
 
 def surveyed(fork: CheckoutTree, *patterns: str, jobs: int = 1) -> Matrix:
-    found = api.matrix(fork.root, patterns or ("refs/heads/release/*",), load.patches(), jobs=jobs)
-    return found.matrix
+    result = api.matrix(fork.root, patterns or ("refs/heads/release/*",), load.patches(), jobs=jobs)
+    return result.matrix
 
 
 def states(matrix: Matrix) -> dict[str, list[str]]:
@@ -69,7 +69,7 @@ def test_each_cell_is_what_status_says_of_a_checkout(fork: CheckoutTree) -> None
         git(fork.root, "checkout", "-q", row.ref)
         statuses = {s.patch.id: (s.state.value, s.reason) for s in api.status(fork, load.patches())}
         assert {cell.patch: (cell.state, cell.reason) for cell in row.patches} == statuses
-    assert len({tuple(found) for found in states(matrix).values()}) == 4
+    assert len({tuple(state) for state in states(matrix).values()}) == 4
 
 
 def test_refs_that_share_what_patches_read_are_examined_once(fork: CheckoutTree) -> None:
@@ -188,8 +188,8 @@ def test_patterns_are_refs_or_revisions(fork: CheckoutTree, pattern: str, names:
 
 def test_a_star_that_leaves_names_with_a_slash_out_says_so(fork: CheckoutTree) -> None:
     git(fork.root, "branch", "plain")
-    found = api.matrix(fork.root, ("refs/heads/p*", "refs/heads/*", "refs/heads/**"), load.patches(), jobs=1)
-    (note,) = found.notes
+    result = api.matrix(fork.root, ("refs/heads/p*", "refs/heads/*", "refs/heads/**"), load.patches(), jobs=1)
+    (note,) = result.notes
     assert "refs/heads/release/1" in note
     assert " 0 more" not in note
     assert "--refs 'refs/heads/**'" in note
@@ -276,11 +276,11 @@ def test_a_task_is_asked_of_each_state_that_concerns_it_and_remembered(fork: Che
     commit(fork, "release/2", {MIRROR: "class Other:\n    copies = 0\n", ABRUPT: None, CRLF: None})
     one, two = (row.state for row in surveyed(fork).rows)
     for _ in range(2):
-        found = described(fork)
-        assert set(found.results(DIFFS)) == {one}
-        assert set(found.results(CONFLICTS)) == {two}
-        assert any("needs_host = False" in diff.text for diff in found.results(DIFFS)[one])
-        assert not found.failures(DIFFS)
+        result = described(fork)
+        assert set(result.results(DIFFS)) == {one}
+        assert set(result.results(CONFLICTS)) == {two}
+        assert any("needs_host = False" in diff.text for diff in result.results(DIFFS)[one])
+        assert not result.failures(DIFFS)
 
 
 def test_what_a_task_cannot_tell_is_a_failure_and_is_asked_again(
@@ -288,9 +288,9 @@ def test_what_a_task_cannot_tell_is_a_failure_and_is_asked_again(
 ) -> None:
     add_patch(patch_folder, "t-more", attribute(MIRROR, "Mirror", "more = (yield)"))
     for _ in range(2):
-        found = described(fork)
-        ((state, reason),) = found.failures(DIFFS).items()
-        assert state == found.matrix.rows[0].state
+        result = described(fork)
+        ((state, reason),) = result.failures(DIFFS).items()
+        assert state == result.matrix.rows[0].state
         assert reason.startswith(f"{MIRROR}:")
         assert "would leave this line invalid" in reason
 

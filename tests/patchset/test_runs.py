@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 
 def a_run(release: str, *patches: str, identical: bool = True) -> runs.Run:
-    return runs.Run(
-        release, "Llama", "EAGLE3", "triton", "NVIDIA H200", "2026-11-23", identical, {"1": 0.9}, patches
-    )
+    return runs.Run(release, "Llama", "EAGLE3", "triton", "NVIDIA H200", "2026-11-23", identical, patches)
 
 
 @pytest.fixture
@@ -34,15 +32,15 @@ def two(file: Path) -> Path:
 
 @pytest.mark.usefixtures("two")
 def test_a_patch_ran_where_an_engine_gave_the_tokens_and_nowhere_else() -> None:
-    known = runs.read()
-    assert [known.ran(patch, "0.5.13") for patch in "abc"] == [True, False, False]
-    assert known.ran("a", "0.5.14") is False
+    known_runs = runs.read()
+    assert [known_runs.ran(patch, "0.5.13") for patch in "abc"] == [True, False, False]
+    assert known_runs.ran("a", "0.5.14") is False
 
 
 @pytest.mark.usefixtures("two")
 def test_where_a_patch_ran_has_the_engines_whose_tokens_differed_too() -> None:
-    known = runs.read()
-    assert [len(known.where(patch) or ()) for patch in "abc"] == [1, 1, 0]
+    known_runs = runs.read()
+    assert [len(known_runs.where(patch) or ()) for patch in "abc"] == [1, 1, 0]
 
 
 @pytest.mark.usefixtures("two")

@@ -100,9 +100,9 @@ LOST = edit("rewrite", f"{DESK}::Desk.lend", "lost", find="lose($b)", code="find
 
 def status(tree: Any, *patches: Patch) -> PatchStatus:
     """Return the last patch's status, which is the same whether the tree is inspected or planned for."""
-    found = inspect(tree, patches)
-    assert make_plan(tree, patches).patches == found
-    return found[-1]
+    statuses = inspect(tree, patches)
+    assert make_plan(tree, patches).patches == statuses
+    return statuses[-1]
 
 
 def edits(found: PatchStatus) -> dict[str, EditStatus]:
@@ -121,7 +121,11 @@ def applied(tree: Any, *patches: Patch) -> OverlayTree:
     result = OverlayTree(tree, {change.file: change.after for change in plan.changes})
     again = make_plan(result, patches)
     assert again.changes == ()
-    assert {found.state for found in again.patches} <= {State.APPLIED, State.UPSTREAM, State.NOT_APPLICABLE}
+    assert {patch_status.state for patch_status in again.patches} <= {
+        State.APPLIED,
+        State.UPSTREAM,
+        State.NOT_APPLICABLE,
+    }
     return result
 
 
@@ -142,9 +146,9 @@ def test_name_that_a_function_nobody_looks_into_binds_in_its_module_is_taken(who
     tree = library(desk=code)
     if whole:
         Modules(tree).get(DESK)
-    found = status(tree, patch(edit("module-code", DESK, code="RATE = 0.1")))
-    assert found.state is State.CONFLICT
-    assert "RATE" in found.reason
+    patch_status = status(tree, patch(edit("module-code", DESK, code="RATE = 0.1")))
+    assert patch_status.state is State.CONFLICT
+    assert "RATE" in patch_status.reason
 
 
 def test_function_inside_another_can_be_a_site() -> None:
@@ -177,9 +181,9 @@ def test_file_that_two_trees_have_is_parsed_once(monkeypatch: pytest.MonkeyPatch
 
 def test_patch_that_is_missing_is_pending_and_its_files_change() -> None:
     toy = patch(FLAG, FINE)
-    found = status(library(), toy)
-    assert found.state is State.PENDING
-    assert {name: (edit.file, edit.site, edit.state) for name, edit in edits(found).items()} == {
+    patch_status = status(library(), toy)
+    assert patch_status.state is State.PENDING
+    assert {name: (edit.file, edit.site, edit.state) for name, edit in edits(patch_status).items()} == {
         "class-attribute": (SHELF, "Shelf", State.PENDING),
         "rewrite": (DESK, "Desk.lend", State.PENDING),
     }
@@ -212,8 +216,8 @@ def test_patch_that_is_there_without_its_comments_is_upstreams_if_upstream_has_i
         shelf=LIBRARY[SHELF].replace("rows = 5", "rows = 5\n    lends: bool = True"),
         desk=LIBRARY[DESK].replace("reader.debt += book.price", "reader.charge(book)"),
     )
-    found = status(tree, toy)
-    assert {found.state, *(edit.state for edit in found.edits)} == {state}
+    patch_status = status(tree, toy)
+    assert {patch_status.state, *(edit.state for edit in patch_status.edits)} == {state}
     assert make_plan(tree, [toy]).changes == ()
 
 
@@ -226,10 +230,10 @@ def test_comment_of_another_patch_does_not_make_it_applied() -> None:
 def test_half_of_a_patch_is_partial_and_is_completed() -> None:
     toy = patch(FLAG, FINE)
     half = applied(library(), patch(FLAG))
-    found = status(half, toy)
-    assert found.state is State.PARTIAL
-    assert found.reason == "1 of 2 edits are missing"
-    assert {name: edit.state for name, edit in edits(found).items()} == {
+    patch_status = status(half, toy)
+    assert patch_status.state is State.PARTIAL
+    assert patch_status.reason == "1 of 2 edits are missing"
+    assert {name: edit.state for name, edit in edits(patch_status).items()} == {
         "class-attribute": State.APPLIED,
         "rewrite": State.PENDING,
     }
@@ -238,9 +242,9 @@ def test_half_of_a_patch_is_partial_and_is_completed() -> None:
 
 def test_half_that_no_patch_made_is_named_as_upstreams() -> None:
     tree = library(desk=LIBRARY[DESK].replace("reader.debt += book.price", "reader.charge(book)"))
-    found = status(tree, patch(FLAG, FINE, upstream="https://github.com/sgl-project/sglang/pull/toy"))
-    assert found.state is State.PARTIAL
-    assert found.reason == "1 of 2 edits are missing; the others are upstream's"
+    patch_status = status(tree, patch(FLAG, FINE, upstream="https://github.com/sgl-project/sglang/pull/toy"))
+    assert patch_status.state is State.PARTIAL
+    assert patch_status.reason == "1 of 2 edits are missing; the others are upstream's"
 
 
 def test_edit_that_comes_with_another_of_the_same_patch_is_not_partial() -> None:
@@ -252,21 +256,21 @@ def test_edit_that_comes_with_another_of_the_same_patch_is_not_partial() -> None
 
 
 def test_missing_site_is_a_conflict_with_the_expected_and_the_found_code() -> None:
-    found = status(library(), patch(FLAG, LOST))
-    assert found.state is State.CONFLICT
-    assert found.reason.startswith(f"{DESK}: Desk.lend: lost: expected `lose(b)`; ")
-    assert edits(found)["lost"].state is State.CONFLICT
+    patch_status = status(library(), patch(FLAG, LOST))
+    assert patch_status.state is State.CONFLICT
+    assert patch_status.reason.startswith(f"{DESK}: Desk.lend: lost: expected `lose(b)`; ")
+    assert edits(patch_status)["lost"].state is State.CONFLICT
 
 
 def test_file_that_is_nowhere_is_a_conflict() -> None:
-    found = status(library(), patch(edit("import", "srt/hall.py", code="import shop")))
-    assert found.state is State.CONFLICT
-    assert found.reason == "srt/hall.py: module: import: the tree has no srt/hall.py"
+    patch_status = status(library(), patch(edit("import", "srt/hall.py", code="import shop")))
+    assert patch_status.state is State.CONFLICT
+    assert patch_status.reason == "srt/hall.py: module: import: the tree has no srt/hall.py"
 
 
 def test_scope_that_is_nowhere_is_a_conflict() -> None:
-    found = status(library(), patch(edit("class-attribute", f"{SHELF}::Box", code="a = 1")))
-    assert found.reason == f"{SHELF}: Box: class-attribute: the tree has no Box in {SHELF}"
+    patch_status = status(library(), patch(edit("class-attribute", f"{SHELF}::Box", code="a = 1")))
+    assert patch_status.reason == f"{SHELF}: Box: class-attribute: the tree has no Box in {SHELF}"
 
 
 @pytest.mark.parametrize(
@@ -275,21 +279,24 @@ def test_scope_that_is_nowhere_is_a_conflict() -> None:
     ids=["first", "second"],
 )
 def test_scope_that_is_nowhere_is_missed_in_the_file_that_is_there(addresses: list[str]) -> None:
-    found = status(library(), patch({**edit("class-attribute", "", code="a = 1"), "at": addresses}))
-    assert found.reason == f"{SHELF}: Box: class-attribute: the tree has no Box in {SHELF}"
+    patch_status = status(library(), patch({**edit("class-attribute", "", code="a = 1"), "at": addresses}))
+    assert patch_status.reason == f"{SHELF}: Box: class-attribute: the tree has no Box in {SHELF}"
 
 
 def test_optional_site_may_be_missing() -> None:
     optional = "no book is ever lost here"
-    found = status(library(), patch(FLAG, {**LOST, "optional": optional}))
-    assert found.state is State.PENDING
-    assert edits(found)["lost"].state is State.NOT_APPLICABLE
-    assert edits(found)["lost"].reason == optional
+    patch_status = status(library(), patch(FLAG, {**LOST, "optional": optional}))
+    assert patch_status.state is State.PENDING
+    assert edits(patch_status)["lost"].state is State.NOT_APPLICABLE
+    assert edits(patch_status)["lost"].reason == optional
 
 
 def test_patch_without_any_site_is_not_applicable() -> None:
-    found = status(library(), patch({**LOST, "optional": "no book is lost"}))
-    assert (found.state, found.reason) == (State.NOT_APPLICABLE, "no site of this patch is in the tree")
+    patch_status = status(library(), patch({**LOST, "optional": "no book is lost"}))
+    assert (patch_status.state, patch_status.reason) == (
+        State.NOT_APPLICABLE,
+        "no site of this patch is in the tree",
+    )
 
 
 def test_optional_site_that_is_there_twice_is_a_conflict_all_the_same() -> None:
@@ -311,8 +318,8 @@ def test_optional_site_that_is_there_twice_is_a_conflict_all_the_same() -> None:
     ],
 )
 def test_patch_whose_needs_are_unmet_is_not_applicable(fact: dict[str, Any], need: str) -> None:
-    found = status(library(), patch(FLAG, applies_when=[{"at": SHELF}, fact]))
-    assert (found.state, found.reason) == (State.NOT_APPLICABLE, f"needs a tree with {need}")
+    patch_status = status(library(), patch(FLAG, applies_when=[{"at": SHELF}, fact]))
+    assert (patch_status.state, patch_status.reason) == (State.NOT_APPLICABLE, f"needs a tree with {need}")
     assert make_plan(library(), [patch(FLAG, applies_when=[fact])]).changes == ()
 
 
@@ -336,9 +343,9 @@ HIGH = {"high": [{"at": f"{SHELF}::Shelf", "has": "rows = 9"}]}
 
 def test_edit_of_another_shape_is_left_out() -> None:
     toy = patch({**FLAG, "shape": "low"}, {**LOST, "shape": "high"}, shapes=LOW | HIGH)
-    found = status(library(), toy)
-    assert found.state is State.PENDING
-    assert list(edits(found)) == ["class-attribute"]
+    patch_status = status(library(), toy)
+    assert patch_status.state is State.PENDING
+    assert list(edits(patch_status)) == ["class-attribute"]
 
 
 def test_edit_of_several_shapes_is_for_each() -> None:
@@ -347,9 +354,9 @@ def test_edit_of_several_shapes_is_for_each() -> None:
 
 
 def test_tree_of_no_shape_that_has_to_be_known_is_a_conflict() -> None:
-    found = status(library(), patch(FLAG, shapes=HIGH, any_shape_of=["high"]))
-    assert found.state is State.CONFLICT
-    assert found.reason.startswith("expected a known form of ")
+    patch_status = status(library(), patch(FLAG, shapes=HIGH, any_shape_of=["high"]))
+    assert patch_status.state is State.CONFLICT
+    assert patch_status.reason.startswith("expected a known form of ")
 
 
 def test_tree_of_a_shape_that_has_to_be_known_is_fine() -> None:
@@ -363,9 +370,9 @@ LENDING = LIBRARY[SHELF].replace("rows = 5", "rows = 5\n    lends = True")
 
 
 def test_site_that_upstream_has_moved_on_from_is_no_conflict_where_its_change_landed() -> None:
-    found = status(library(shelf=LENDING), patch(FLAG, LOST, upstream_when=LANDED))
-    assert found.state is State.UPSTREAM
-    assert edits(found)["lost"].state is State.UPSTREAM
+    patch_status = status(library(shelf=LENDING), patch(FLAG, LOST, upstream_when=LANDED))
+    assert patch_status.state is State.UPSTREAM
+    assert edits(patch_status)["lost"].state is State.UPSTREAM
 
 
 def test_where_upstreams_change_has_not_landed_it_is() -> None:
@@ -379,9 +386,9 @@ def test_change_that_an_earlier_patch_brings_has_not_landed() -> None:
 
 def test_what_goes_beyond_upstream_is_left_out_where_that_landed() -> None:
     toy = patch(FLAG, {**FINE, "beyond_upstream": True}, upstream_when=LANDED)
-    found = status(library(shelf=LENDING), toy)
-    assert found.state is State.UPSTREAM
-    assert list(edits(found)) == ["class-attribute"]
+    patch_status = status(library(shelf=LENDING), toy)
+    assert patch_status.state is State.UPSTREAM
+    assert list(edits(patch_status)) == ["class-attribute"]
 
 
 def test_what_goes_beyond_upstream_is_part_of_the_patch_elsewhere() -> None:
@@ -399,8 +406,8 @@ def test_file_may_have_one_of_several_names() -> None:
 
 def test_definition_in_both_of_several_files_is_a_conflict_that_names_them() -> None:
     toy = patch({**FLAG, "at": ["srt/hall.py::Shelf", f"{SHELF}::Shelf"]})
-    found = status(library(hall=LIBRARY[SHELF]), toy)
-    assert found.reason.endswith(f"Shelf exists 2 times (srt/hall.py, {SHELF})")
+    patch_status = status(library(hall=LIBRARY[SHELF]), toy)
+    assert patch_status.reason.endswith(f"Shelf exists 2 times (srt/hall.py, {SHELF})")
 
 
 def test_module_edit_in_both_of_several_files_is_a_conflict() -> None:
@@ -423,8 +430,8 @@ def test_class_that_moved_to_another_file_is_found() -> None:
     tree = library(
         shelf="from sglang.srt.furniture.shelf import Shelf\n", **{"furniture/shelf": LIBRARY[SHELF]}
     )
-    found = status(tree, patch(FLAG))
-    assert edits(found)["class-attribute"].file == "srt/furniture/shelf.py"
+    patch_status = status(tree, patch(FLAG))
+    assert edits(patch_status)["class-attribute"].file == "srt/furniture/shelf.py"
     assert applied(tree, patch(FLAG)).contents.keys() == {"srt/furniture/shelf.py"}
 
 
@@ -463,8 +470,8 @@ def test_method_that_moved_to_a_base_class_in_another_file_is_found() -> None:
         "class Desk(abc.ABC, Middle):\n    pass\n",
         counter=BASE,
     )
-    found = edits(status(tree, patch(FINE)))["rewrite"]
-    assert (found.file, found.site) == ("srt/counter.py", "Counter.lend")
+    patch_status = edits(status(tree, patch(FINE)))["rewrite"]
+    assert (patch_status.file, patch_status.site) == ("srt/counter.py", "Counter.lend")
 
 
 def test_method_of_two_bases_of_one_name_is_a_conflict_that_names_their_files() -> None:
@@ -484,9 +491,9 @@ def test_classes_that_are_each_others_base_do_not_hang() -> None:
 
 def test_two_sites_are_a_conflict_that_names_both_lines() -> None:
     twice = LIBRARY[DESK].replace("return book", "me.debt += book.price")
-    found = status(library(desk=twice), patch(FLAG, FINE))
-    assert found.state is State.CONFLICT
-    assert "`reader.debt += book.price` (line 6), `me.debt += book.price` (line 7)" in found.reason
+    patch_status = status(library(desk=twice), patch(FLAG, FINE))
+    assert patch_status.state is State.CONFLICT
+    assert "`reader.debt += book.price` (line 6), `me.debt += book.price` (line 7)" in patch_status.reason
 
 
 # ---- several patches
@@ -494,7 +501,7 @@ def test_two_sites_are_a_conflict_that_names_both_lines() -> None:
 
 def test_conflict_leaves_nothing_of_its_patch_in_the_plan() -> None:
     plan = make_plan(library(), [patch(FLAG, FINE, LOST, name="bad"), patch(CLOSE, name="good")])
-    assert [found.state for found in plan.patches] == [State.CONFLICT, State.PENDING]
+    assert [patch_status.state for patch_status in plan.patches] == [State.CONFLICT, State.PENDING]
     assert [(change.file, change.patches) for change in plan.changes] == [(DESK, ("good",))]
     assert "patchkit bad" not in after(plan, DESK)
 
@@ -510,7 +517,7 @@ def test_patches_that_require_one_that_cannot_apply_are_left_out(blocker: Patch,
     second = patch(FINE, name="second", requires=["first"])
     third = patch(CLOSE, name="third", requires=["second"])
     plan = make_plan(library(), [blocker, second, third])
-    assert [found.state for found in plan.patches] == [state] * 3
+    assert [patch_status.state for patch_status in plan.patches] == [state] * 3
     reason = {State.CONFLICT: "in conflict", State.NOT_APPLICABLE: "not applicable"}[state]
     assert plan.patches[1].reason == f"requires first, which is {reason}"
     assert plan.patches[2].reason == f"requires second, which is {reason}"
@@ -519,9 +526,9 @@ def test_patches_that_require_one_that_cannot_apply_are_left_out(blocker: Patch,
 
 def test_patch_that_builds_on_one_that_is_not_for_the_tree_is_not_for_it_either() -> None:
     first = patch(FLAG, name="first", applies_when=[{"at": "srt/hall.py", "why": "the tree has no hall"}])
-    found = make_plan(library(), [first, patch(LOST, CLOSE, name="second", requires=["first"])]).patches
-    assert [each.state for each in found] == [State.NOT_APPLICABLE] * 2
-    assert [each.reason for each in found] == [
+    statuses = make_plan(library(), [first, patch(LOST, CLOSE, name="second", requires=["first"])]).patches
+    assert [patch_status.state for patch_status in statuses] == [State.NOT_APPLICABLE] * 2
+    assert [patch_status.reason for patch_status in statuses] == [
         "the tree has no hall",
         "requires first, which is not applicable",
     ]
@@ -543,15 +550,15 @@ def test_patch_may_build_on_an_earlier_one() -> None:
         edit("rewrite", f"{DESK}::Desk.lend", find="$r.charge($b)", code="$r.pay($b)"), name="second"
     )
     plan = make_plan(library(), [patch(FINE, name="first"), second])
-    assert [found.state for found in plan.patches] == [State.PENDING, State.PENDING]
+    assert [patch_status.state for patch_status in plan.patches] == [State.PENDING, State.PENDING]
     assert "reader.pay(book)" in after(plan, DESK)
     assert inspect(library(), [second])[0].state is State.CONFLICT
 
 
 def test_edit_that_comes_with_an_earlier_patch_is_pending_too() -> None:
     second = patch(FINE, name="second")
-    found = status(library(), patch(FINE, name="first"), second)
-    assert (found.state, found.edits[0].reason) == (
+    patch_status = status(library(), patch(FINE, name="first"), second)
+    assert (patch_status.state, patch_status.edits[0].reason) == (
         State.PENDING,
         "made by a patch that is applied before it",
     )
@@ -559,7 +566,7 @@ def test_edit_that_comes_with_an_earlier_patch_is_pending_too() -> None:
 
 def test_order_of_the_patches_is_that_of_the_statuses() -> None:
     plan = make_plan(library(), [patch(CLOSE, name="b"), patch(FLAG, name="a")])
-    assert [found.patch.id for found in plan.patches] == ["b", "a"]
+    assert [patch_status.patch.id for patch_status in plan.patches] == ["b", "a"]
 
 
 def test_no_patches_make_no_plan() -> None:
@@ -581,9 +588,9 @@ def test_second_apply_changes_nothing() -> None:
 def test_edit_that_would_match_its_own_result_is_a_conflict() -> None:
     loop = edit("call-argument", f"{DESK}::Desk.lend", find="$f(...)", argument="a=g()", every=True)
     tree = library(desk=LIBRARY[DESK].replace("return book", "return f(book)"))
-    found = status(tree, patch(loop))
-    assert found.state is State.CONFLICT
-    assert "the edit was made but is not found again" in found.reason
+    patch_status = status(tree, patch(loop))
+    assert patch_status.state is State.CONFLICT
+    assert "the edit was made but is not found again" in patch_status.reason
 
 
 def test_import_that_an_edit_needs_comes_with_it() -> None:
@@ -657,9 +664,9 @@ HIDDEN = [
 @pytest.mark.parametrize(("old", "new"), HIDDEN)
 def test_import_whose_name_is_something_else_at_the_site_is_a_conflict(old: str, new: str) -> None:
     toy = patch({**FINE, "code": "shop.charge($r, $b)", "imports": ["from sglang.srt import shop"]})
-    found = status(library(desk=LIBRARY[DESK].replace(old, new)), toy)
-    assert found.state is State.CONFLICT
-    assert "`from sglang.srt import shop`: Desk.lend may bind shop to something else" in found.reason
+    patch_status = status(library(desk=LIBRARY[DESK].replace(old, new)), toy)
+    assert patch_status.state is State.CONFLICT
+    assert "`from sglang.srt import shop`: Desk.lend may bind shop to something else" in patch_status.reason
 
 
 @pytest.mark.parametrize(
@@ -694,12 +701,12 @@ def test_import_of_what_an_earlier_edit_brings_is_from_there() -> None:
 
 @pytest.mark.parametrize("homes", [(), ("front/till", "back/till")])
 def test_import_of_what_the_tree_has_nowhere_or_twice_is_a_conflict(homes: tuple[str, ...]) -> None:
-    found = status(library(**dict.fromkeys(homes, "class Till:\n    coins = 0\n")), patch(TILL))
-    assert found.state is State.CONFLICT
+    patch_status = status(library(**dict.fromkeys(homes, "class Till:\n    coins = 0\n")), patch(TILL))
+    assert patch_status.state is State.CONFLICT
     wanted = (
         "`from sglang.srt.till import Till`: the tree defines that neither there nor in exactly one other"
     )
-    assert wanted in found.reason
+    assert wanted in patch_status.reason
 
 
 # ---- bytes

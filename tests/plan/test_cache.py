@@ -56,9 +56,9 @@ def test_what_is_remembered_is_what_an_inspection_says(root: Path, monkeypatch: 
 def test_a_result_with_a_name_that_is_not_utf_8_leaves_nothing_in_the_cache(root: Path) -> None:
     (root / "sglang" / "srt" / "backend.py").rename(root / "sglang" / "srt" / "\udcff.py")
     patches = load.patches()
-    found = statuses(open_tree(root), patches)
-    assert [status.state for status in found] == [State.PENDING]
-    assert statuses(open_tree(root), patches) == found
+    cached = statuses(open_tree(root), patches)
+    assert [status.state for status in cached] == [State.PENDING]
+    assert statuses(open_tree(root), patches) == cached
     assert not list(cache.folder("status").glob("*"))
 
 

@@ -70,7 +70,7 @@ def folder(
         )
         for file, (before, after) in files.items()
     ]
-    tree = {each.file: each.before for each in changes if each.before is not None}
+    tree = {change.file: change.before for change in changes if change.before is not None}
     tree |= {file: text.encode() for file, text in (around or {}).items()}
     return dict(draft_patch(MemoryTree(tree), changes, Facts("own", "What changes")).files)
 

@@ -88,8 +88,8 @@ def test_file_that_grew_stays_with_the_other_patch_reverted(
 def test_file_of_that_name_with_the_same_in_it_is_in_place(checkout: CheckoutTree, patches: PatchSet) -> None:
     (checkout.package / NEW).parent.mkdir(parents=True)
     (checkout.package / NEW).write_text("def fill(rows):\n    return 1\n")
-    found = api.status(checkout, patches)[0]
-    assert found.edits[0].state is State.UNKNOWN
+    status = api.status(checkout, patches)[0]
+    assert status.edits[0].state is State.UNKNOWN
     assert all(change.file != NEW or change.before for change in api.diff(checkout, patches).changes)
 
 
@@ -98,6 +98,6 @@ def test_file_of_that_name_with_something_else_is_a_conflict(
 ) -> None:
     (checkout.package / NEW).parent.mkdir(parents=True)
     (checkout.package / NEW).write_text("def empty(rows):\n    return 1\n")
-    found = api.status(checkout, patches)[0]
-    assert found.state is State.CONFLICT
-    assert "the file exists, but does not define fill" in found.reason
+    status = api.status(checkout, patches)[0]
+    assert status.state is State.CONFLICT
+    assert "the file exists, but does not define fill" in status.reason

@@ -56,28 +56,28 @@ def test_a_tree_without_the_change_gets_all_parts_in_one_patch() -> None:
     toy = parted()
     assert status(library(), toy).state is State.PENDING
     tree = applied(library(), toy)
-    found = status(tree, toy)
-    assert (found.state, found.reason) == (State.APPLIED, "")
-    assert set(states(found).values()) == {"applied"}
+    patch_status = status(tree, toy)
+    assert (patch_status.state, patch_status.reason) == (State.APPLIED, "")
+    assert set(states(patch_status).values()) == {"applied"}
 
 
 def test_a_tree_with_upstreams_change_takes_the_parts_that_it_lacks() -> None:
     toy = parted()
-    found = status(library(shelf=LENDING), toy)
-    assert (found.state, found.reason) == (State.PENDING, "upstream's without desk, order")
-    assert states(found) == {"class-attribute": "upstream", "fine": "pending", "sort": "pending"}
-    found = status(applied(library(shelf=LENDING), toy), toy)
-    assert found.state is State.APPLIED
+    patch_status = status(library(shelf=LENDING), toy)
+    assert (patch_status.state, patch_status.reason) == (State.PENDING, "upstream's without desk, order")
+    assert states(patch_status) == {"class-attribute": "upstream", "fine": "pending", "sort": "pending"}
+    patch_status = status(applied(library(shelf=LENDING), toy), toy)
+    assert patch_status.state is State.APPLIED
     # The comment of a part in the same file does not make upstream's edit ours.
-    assert states(found) == {"class-attribute": "upstream", "fine": "applied", "sort": "applied"}
+    assert states(patch_status) == {"class-attribute": "upstream", "fine": "applied", "sort": "applied"}
 
 
 def test_a_part_of_which_upstream_has_one_edit_is_pending() -> None:
     toy = parted({**SORT, "name": "count", "part": "desk", "why": "counted", "code": "self.count()"})
     tree = library(shelf=LENDING, desk=CHARGING)
-    found = status(tree, toy)
-    assert (found.state, found.reason) == (State.PENDING, "upstream's without desk, order")
-    assert states(found)["fine"] == "unknown"
+    patch_status = status(tree, toy)
+    assert (patch_status.state, patch_status.reason) == (State.PENDING, "upstream's without desk, order")
+    assert states(patch_status)["fine"] == "unknown"
     assert status(applied(tree, toy), toy).state is State.APPLIED
 
 
@@ -94,35 +94,35 @@ def test_a_comment_in_other_words_is_a_patchs_where_upstreams_change_is_not() ->
     toy = parted(upstream_when=[{"at": "srt/hall.py"}])
     tree = applied(library(), toy)
     text = (tree.read(SHELF) or b"").replace(b": toy", b": lending").replace(b": sorted", b": in order")
-    found = status(library(shelf=text, desk=tree.read(DESK) or b""), toy)
-    assert set(states(found).values()) == {"applied"}
+    patch_status = status(library(shelf=text, desk=tree.read(DESK) or b""), toy)
+    assert set(states(patch_status).values()) == {"applied"}
 
 
 def test_a_comment_with_the_former_id_is_the_parts() -> None:
     toy = parted(order={"formerly": "toy-order", "upstream_when": [{"at": f"{SHELF}::Shelf.add"}]})
     tree = applied(library(shelf=LENDING), toy)
     text = (tree.read(SHELF) or b"").replace(b"# patchkit toy: sorted", b"# patchkit toy-order: once so")
-    found = status(library(shelf=text, desk=tree.read(DESK) or b""), toy)
-    assert states(found) == {"class-attribute": "upstream", "fine": "applied", "sort": "applied"}
+    patch_status = status(library(shelf=text, desk=tree.read(DESK) or b""), toy)
+    assert states(patch_status) == {"class-attribute": "upstream", "fine": "applied", "sort": "applied"}
 
 
 def test_each_part_says_by_its_own_facts_whether_upstream_has_it() -> None:
     toy = parted(order={"upstream_when": [{"at": f"{SHELF}::Shelf.add", "has": "self.sort()"}]})
-    found = status(library(shelf=ORDERING), toy)
-    assert (found.state, found.reason) == (State.PENDING, "upstream's without desk")
-    assert states(found) == {"class-attribute": "upstream", "fine": "pending", "sort": "upstream"}
+    patch_status = status(library(shelf=ORDERING), toy)
+    assert (patch_status.state, patch_status.reason) == (State.PENDING, "upstream's without desk")
+    assert states(patch_status) == {"class-attribute": "upstream", "fine": "pending", "sort": "upstream"}
     whole = status(library(shelf=ORDERING, desk=CHARGING), toy)
     assert whole.state is State.UPSTREAM
-    found = status(library(shelf=ORDERING.replace("    lends = True\n", "")), toy)
-    assert (found.state, found.reason) == (State.PENDING, "upstream's in order")
+    patch_status = status(library(shelf=ORDERING.replace("    lends = True\n", "")), toy)
+    assert (patch_status.state, patch_status.reason) == (State.PENDING, "upstream's in order")
 
 
 def test_a_site_that_changed_since_is_upstreams_only_for_the_part_that_landed() -> None:
     moved = LIBRARY[DESK].replace("reader.debt += book.price", "reader.bill(book)")
-    found = status(library(shelf=LENDING, desk=moved), parted())
-    assert found.state is State.CONFLICT
-    assert found.reason.startswith(f"desk: {DESK}: Desk.lend: fine: ")
-    assert edits(found)["class-attribute"].state is State.UPSTREAM
+    patch_status = status(library(shelf=LENDING, desk=moved), parted())
+    assert patch_status.state is State.CONFLICT
+    assert patch_status.reason.startswith(f"desk: {DESK}: Desk.lend: fine: ")
+    assert edits(patch_status)["class-attribute"].state is State.UPSTREAM
 
 
 def test_a_conflict_of_a_part_leaves_all_of_the_patch_out() -> None:
@@ -134,13 +134,16 @@ def test_a_conflict_of_a_part_leaves_all_of_the_patch_out() -> None:
 def test_a_part_whose_code_was_taken_out_is_missed() -> None:
     toy = parted()
     tree = applied(library(), toy)
-    found = status(library(shelf=tree.read(SHELF) or b""), toy)
-    assert (found.state, found.reason) == (State.PARTIAL, "the edits of desk are missing")
-    found = status(library(desk=tree.read(DESK) or b""), toy)
-    assert (found.state, found.reason) == (State.PARTIAL, "the edits of the patch itself, order are missing")
+    patch_status = status(library(shelf=tree.read(SHELF) or b""), toy)
+    assert (patch_status.state, patch_status.reason) == (State.PARTIAL, "the edits of desk are missing")
+    patch_status = status(library(desk=tree.read(DESK) or b""), toy)
+    assert (patch_status.state, patch_status.reason) == (
+        State.PARTIAL,
+        "the edits of the patch itself, order are missing",
+    )
     half = parted({**SORT, "name": "count", "why": "counted", "code": "self.count()"})
-    found = status(tree, half)
-    assert (found.state, found.reason) == (State.PARTIAL, "1 of 2 edits are missing of order")
+    patch_status = status(tree, half)
+    assert (patch_status.state, patch_status.reason) == (State.PARTIAL, "1 of 2 edits are missing of order")
 
 
 def test_a_part_that_is_not_for_a_tree_is_no_reason_against_the_others() -> None:
@@ -152,9 +155,9 @@ def test_a_part_that_is_not_for_a_tree_is_no_reason_against_the_others() -> None
 
 def test_a_part_with_none_of_its_shapes_is_a_conflict_that_names_it() -> None:
     shapes = {"shapes": {"high": [{"at": f"{SHELF}::Shelf", "has": "rows = 9"}]}, "any_shape_of": ["high"]}
-    found = status(library(), parted(order=shapes))
-    assert found.state is State.CONFLICT
-    assert found.reason.startswith("order: expected a known form of Shelf")
+    patch_status = status(library(), parted(order=shapes))
+    assert patch_status.state is State.CONFLICT
+    assert patch_status.reason.startswith("order: expected a known form of Shelf")
 
 
 @pytest.mark.parametrize("shelf", [LIBRARY[SHELF], LENDING])
@@ -166,12 +169,12 @@ def test_what_a_fork_leaves_out_is_neither_made_nor_missed(shelf: str) -> None:
     toy = msgspec.structs.replace(toy, parts=parts)
     plan = make_plan(library(shelf=shelf), [toy])
     assert {change.file for change in plan.changes} == {SHELF}
-    found = status(applied(library(shelf=shelf), toy), toy)
-    assert found.state is State.APPLIED
-    assert edits(found)["fine"].reason == "in `left_out`"
+    patch_status = status(applied(library(shelf=shelf), toy), toy)
+    assert patch_status.state is State.APPLIED
+    assert edits(patch_status)["fine"].reason == "in `left_out`"
     # Nor is it a conflict.
-    found = status(library(shelf=shelf, desk="class Desk:\n    pass\n"), toy)
-    assert found.state is State.PENDING
+    patch_status = status(library(shelf=shelf, desk="class Desk:\n    pass\n"), toy)
+    assert patch_status.state is State.PENDING
     # What is there stays.
     assert edits(status(applied(library(shelf=shelf), parted()), toy))["fine"].state is State.APPLIED
 

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from patchkit.errors import TreeError
+from patchkit.patchset.patch import Patch
 from patchkit.plan import record
 from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How, Record, file_of, files_of
+from patchkit.plan.status import EditStatus, PatchStatus, State, missing_reason
 from patchkit.tree.fork import is_recorded
 from patchkit.tree.tree import MemoryTree
 
@@ -369,3 +373,184 @@ def test_the_names_that_a_record_and_a_write_can_contain(
         own,
         outside,
     )
+
+
+def test_the_file_of_a_patch_has_what_a_later_version_needs() -> None:
+    known = Record().with_applied(
+        {"x.py": AppliedFile(A, B, ("one",)), "y.py": AppliedFile(None, C, ("one",))},
+        [
+            AppliedPatch(
+                "one",
+                ("two", "three"),
+                (AppliedEdit("b", "x.py"), AppliedEdit("a", "x.py", How.BY_HAND), AppliedEdit("c", "y.py")),
+                form="0f",
+                patchkit="1.2",
+            )
+        ],
+    )
+    known = known.with_applied({"x.py": AppliedFile(C, None, ("7",))}, [patch("7", "x.py")], ported=True)
+    text, ported = (files_of(known)[f"{name}.toml"].decode() for name in ("one", "7"))
+    assert text.partition("\n")[2] == (
+        f'format = 1\nid = "one"\nkind = "patch"\nform = "0f"\npatchkit = "1.2"\nrequires = ["two", "three"]\n\n'
+        f'[[write]]\nfile = "x.py"\nbefore = "{A}"\nafter = "{B}"\nedits."a" = "by-hand"\nedits."b" = "made"\n\n'
+        f'[[write]]\nfile = "y.py"\nafter = "{C}"\nedits."c" = "made"\n'
+    )
+    assert 'kind = "port"\n' in ported
+    assert ported.endswith(f'file = "x.py"\nbefore = "{C}"\nlayer = 1\nedits."edit x.py" = "made"\n')
+
+
+def test_a_patch_that_is_written_anew_takes_the_place_of_what_it_wrote_alone() -> None:
+    known = applied(applied(Record(), "one", x=(A, B), y=(A, B)), "two", y=(B, C))
+    again = known.renewed({"z": AppliedFile(A, D, ("one",))}, patch("one", "z"))
+    (layer,) = again.layers
+    assert layer.files == {"y": AppliedFile(A, C, ("one", "two")), "z": AppliedFile(A, D, ("one",))}
+    assert [p.id for p in layer.patches] == ["one", "two"]
+
+
+def test_several_patches_of_one_write_are_one_write() -> None:
+    change = {"x": AppliedFile(A, B, ("one", "two"))}
+    known = read(files_of(Record().with_applied(change, [patch("one", "x"), patch("two", "x")])))
+    assert known.layers[0].files == change
+    assert files_of(known) == files_of(read(files_of(known)))
+    later = read(files_of(applied(known, "three", x=(B, C))))
+    assert later.layers[0].files["x"] == AppliedFile(A, C, ("one", "two", "three"))
+    assert {name: text for name, text in files_of(later).items() if name != "three.toml"} == files_of(known)
+
+
+def test_layers_that_would_be_read_in_another_order_get_other_numbers() -> None:
+    known = Record()
+    for name, before, after in (("9", A, B), ("8", B, C), ("10", C, D)):
+        known = known.with_applied(
+            {"x": AppliedFile(before, after, (name,))}, [patch(name, "x")], ported=True
+        )
+    assert [layer.number for layer in known.layers] == [0, 1, 2]
+    again = read(files_of(known))
+    assert [[p.id for p in layer.patches] for layer in again.layers] == [["9"], ["8"], ["10"]]
+    alike = record.Record(tuple(msgspec.structs.replace(layer, number=5) for layer in again.layers))
+    numbered = read(files_of(alike))
+    assert [[p.id for p in layer.patches] for layer in numbered.layers] == [["9"], ["8"], ["10"]]
+    assert [layer.number for layer in numbered.layers] == [5, 6, 7]
+    # Ports of one number in the order of their names need none.
+    in_order = record.Record(tuple(msgspec.structs.replace(layer, number=5) for layer in again.layers[::-1]))
+    assert [layer.number for layer in read(files_of(in_order)).layers] == [5, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("one", "one.toml"),
+        ("a/b", "a%2fb.toml"),
+        ("A", "%41.toml"),
+        ("con", "%63on.toml"),
+        ("console", "console.toml"),
+        (".own", "%2eown.toml"),
+        ("", "%.toml"),
+        ("é", "%c3%a9.toml"),
+        ("x" * 120, "x" * 120 + ".toml"),
+        ("x" * 121, f"%-{hashlib.sha256(b'x' * 121).hexdigest()}.toml"),
+    ],
+)
+def test_the_name_of_a_file_is_readable_where_it_can_be(name: str, file: str) -> None:
+    assert file_of(name) == file
+
+
+@pytest.mark.parametrize(
+    "value", [Record(), record.Layer((), {}), patch("one"), AppliedEdit("a", "x"), AppliedFile(A, B, ())]
+)
+def test_a_record_and_what_is_in_it_is_never_changed(value: object) -> None:
+    for name in value.__struct_fields__:  # type: ignore[attr-defined]
+        with pytest.raises(AttributeError):
+            setattr(value, name, None)
+
+
+ONE = Patch(id="one", title="", why="", risk="", verify="", edits=())
+
+
+def status(state: State, *edits: EditStatus, parts: bool = False) -> PatchStatus:
+    return PatchStatus(msgspec.structs.replace(ONE, parts=("a",)) if parts else ONE, state, edits)
+
+
+def edit_in(name: str, state: State, calls_runtime: bool = False) -> EditStatus:
+    return EditStatus(name, "x", "", state, calls_runtime=calls_runtime)
+
+
+HERE, THERE, PENDING = (
+    edit_in("edit x", State.UPSTREAM),
+    edit_in("other", State.APPLIED),
+    edit_in("last", State.PENDING),
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        # What is recorded or calls the runtime is patchkit's, and the rest upstream's.
+        (status(State.UPSTREAM, HERE), status(State.APPLIED, edit_in("edit x", State.APPLIED))),
+        (
+            status(State.APPLIED, HERE, THERE),
+            status(State.APPLIED, edit_in("edit x", State.APPLIED), edit_in("other", State.UPSTREAM)),
+        ),
+        (status(State.APPLIED, THERE), status(State.APPLIED, edit_in("other", State.UPSTREAM))),
+        (
+            status(State.UPSTREAM, edit_in("other", State.UPSTREAM, True)),
+            status(State.APPLIED, edit_in("other", State.APPLIED, True)),
+        ),
+        # What is not in place stays as it is.
+        (status(State.PENDING, PENDING), status(State.PENDING, PENDING)),
+        (
+            status(State.CONFLICT, HERE, edit_in("last", State.CONFLICT)),
+            status(State.CONFLICT, edit_in("edit x", State.APPLIED), edit_in("last", State.CONFLICT)),
+        ),
+    ],
+)
+def test_whose_the_edits_of_a_recorded_patch_are(before: PatchStatus, after: PatchStatus) -> None:
+    known = applied(Record(), "one", x=(A, B))
+    (found,) = record.attributed([before], known)
+    assert (found.state, found.edits) == (after.state, after.edits)
+    ported = Record().with_applied({"x": AppliedFile(A, B, ("one",))}, [patch("one", "x")], ported=True)
+    for without in (Record(), applied(Record(), "two", x=(A, B)), ported):
+        assert record.attributed([before], without) == (before,)
+
+
+def test_a_part_of_a_recorded_patch_says_what_is_missing() -> None:
+    known = applied(Record(), "one", x=(A, B))
+    (found,) = record.attributed([status(State.PARTIAL, HERE, PENDING)], known)
+    assert found.state is State.PARTIAL
+    assert found.edits == (edit_in("edit x", State.APPLIED), PENDING)
+    assert found.reason == missing_reason(found.edits)
+
+
+@pytest.mark.parametrize(
+    ("change", "others", "left"),
+    [
+        # The port is not there any more where a file is as it was before it.
+        ({"x": (A, C)}, {"y": A}, {}),
+        ({"x": (A, C)}, {"y": B}, {"y": (A, B)}),
+        ({"x": (A, C)}, {}, {"y": (A, B)}),
+        ({"x": (B, C)}, {"y": B}, {"x": (A, B), "y": (A, B)}),
+        # Only with a file that is written again.
+        ({"z": (A, C)}, {"x": A, "y": A}, {"x": (A, B), "y": (A, B)}),
+    ],
+)
+def test_a_port_whose_code_is_gone_where_a_patch_writes_leaves_the_record(
+    change: dict[str, tuple[str, str]], others: dict[str, str], left: dict[str, tuple[str, str]]
+) -> None:
+    files = {file: AppliedFile(A, B, ("7",)) for file in "xy"}
+    known = Record().with_applied(files, [patch("7", *files)], ported=True)
+    changes = {file: AppliedFile(*pair, ("one",)) for file, pair in change.items()}
+    after = known.with_applied(changes, [patch("one", *changes)], others=others)
+    ports = [layer for layer in after.layers if layer.is_ported]
+    assert {f: (e.original, e.applied) for layer in ports for f, e in layer.files.items()} == left
+    assert after.layers[-1].files == changes
+    assert not after.layers[-1].is_ported
+
+
+def test_a_port_of_files_that_patches_wrote_is_a_layer_of_its_own() -> None:
+    known = applied(Record(), "one", x=(A, B))
+    for before, name in ((B, "7"), (C, "8")):
+        change = {"x": AppliedFile(before, C if before == B else D, (name,))}
+        known = known.with_applied(change, [patch(name, "x")], ported=True)
+    known = applied(known, "two", x=(D, A), y=(A, B))
+    assert [layer.is_ported for layer in known.layers] == [False, True, True, False]
+    assert [[*layer.files] for layer in known.layers] == [["x"], ["x"], ["x"], ["x", "y"]]
+    assert known.ported == {"7", "8"}

@@ -55,7 +55,7 @@ def edited(text: str, *changes: tuple[str, str]) -> str:
 def found(own: str, theirs: str, result: str, base: str = BASE) -> list[str]:
     tree = MemoryTree({FILE: own.encode()})
     sources = {FILE: (base.encode(), theirs.encode())}
-    return [each.message for each in findings_of(tree, {FILE: result.encode()}, (), None, sources)]
+    return [finding.message for finding in findings_of(tree, {FILE: result.encode()}, (), None, sources)]
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def found(
     before = {DESK: USER, SHELF: base, "srt/wax.py": b"def melt():\n    pass\n"}
     tree = MemoryTree({DESK: USER, SHELF: HELPERS, **(ours or {})})
     landing = land(sources, Trees(MemoryTree(before), tree))
-    return [(each.file, each.message) for each in dependencies_of(tree, sources, landing)]
+    return [(finding.file, finding.message) for finding in dependencies_of(tree, sources, landing)]
 
 
 SEALED = HELPERS + b"\n\ndef seal(book):\n    return melt(book)\n"
@@ -132,6 +132,38 @@ def test_a_use_of_what_a_class_that_is_not_there_would_have_got_is_a_finding(
     ((file, message),) = found((LEND, code + LEND), HELPERS.replace(old, new), {SHELF: OTHERS})
     assert file == DESK
     assert text in message
+
+
+@pytest.mark.parametrize(
+    ("receiver", "name", "is_one"),
+    [
+        (b"shelf", b"seal", True),
+        (b"book", b"seal", True),
+        (b"self", b"seal", False),
+        # What many objects have is told by the name of the object.
+        (b"shelf", b"append", True),
+        (b"book", b"append", False),
+        (b"book", b"items", False),
+        (b"the_shelf", b"items", True),
+    ],
+)
+def test_a_call_of_a_method_that_did_not_land_is_told_by_its_object_if_others_have_one(
+    receiver: bytes, name: bytes, is_one: bool
+) -> None:
+    helpers = METHOD.replace(b"def seal", b"def " + name)
+    code = b"        %s.%s(book)\n" % (receiver, name)
+    uses = found((LEND, code + LEND), WAX + helpers, base=WAX + HELPERS)
+    assert [name.decode() in message for _, message in uses] == [True] * is_one
+
+
+@pytest.mark.parametrize(
+    ("stored", "is_one"),
+    [(b"self.row = 0", True), (b"book.near = self.row = 0", True), (b"book.row = 0", False)],
+)
+def test_an_attribute_is_that_of_a_class_if_its_methods_set_it_on_self(stored: bytes, is_one: bool) -> None:
+    helpers = HELPERS.replace(b"self.books = []\n", b"self.books = []\n        %s\n" % stored)
+    uses = found((LEND, b"        note(self.shelf.row)\n" + LEND), helpers, {SHELF: OTHERS})
+    assert any("`row` of Shelf" in message for _, message in uses) is is_one
 
 
 def test_where_all_of_a_change_landed_there_is_no_finding() -> None:
@@ -259,8 +291,8 @@ def test_a_field_of_a_class_is_a_parameter_of_it() -> None:
 
 
 def test_a_definition_that_an_import_replaces_keeps_its_callers() -> None:
-    at = HELPERS.index(b"def stamp")
-    new = b"from sglang.srt.wax import stamp\n\n\n" + HELPERS[:at].rstrip() + b"\n"
+    index = HELPERS.index(b"def stamp")
+    new = b"from sglang.srt.wax import stamp\n\n\n" + HELPERS[:index].rstrip() + b"\n"
     own = b"from sglang.srt.shelf import stamp\n\n\ndef keep(a):\n    return stamp(book=a)\n"
     assert found((b"book.out = False", b"book.out = None"), new, {FORK: own}) == []
 

@@ -28,7 +28,7 @@ def take(book):
 
 def found(before: bytes, after: bytes) -> list[tuple[str, str]]:
     tree = MemoryTree({DESK: before, SHELF: HELPERS})
-    return [(each.function, each.message) for each in findings_of(tree, {DESK: after}, ())]
+    return [(finding.function, finding.message) for finding in findings_of(tree, {DESK: after}, ())]
 
 
 def test_what_was_wrong_before_is_no_finding() -> None:
@@ -41,9 +41,49 @@ def test_what_is_wrong_once_more_is_one_finding_each() -> None:
     assert all(any(word in message for _, message in findings) for word in ("`nowhere`", "put ("))
 
 
+def test_what_is_wrong_in_place_of_something_else_is_a_finding() -> None:
+    ((_, message),) = found(WRONG, WRONG.replace(b"put(book, 1)", b"put()"))
+    assert "put (" in message
+    ((_, message),) = found(WRONG, WRONG.replace(b"nobody", b"nowhere"))
+    assert "`nowhere`" in message
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        (b"x = nobody\n", ["nobody"]),
+        (b"class Desk:\n    days = nobody\n", ["nobody"]),
+        (b"@nobody\ndef lend(): ...\n", ["nobody"]),
+        (b"def lend(book=nobody): ...\n", ["nobody"]),
+        (b"def lend(book: nobody): ...\n", ["nobody"]),
+        (b"def lend():\n    nobody()\n    return nowhere\n", ["nobody", "nowhere"]),
+        (b"def lend():\n    return lambda: nobody\n", ["nobody"]),
+        (b"if TYPE_CHECKING:\n    from a import Book\nx = Book()\n", ["Book"]),
+        (b"if TYPE_CHECKING:\n    from a import Book\ndef lend(book: 'Book'): ...\n", []),
+        (b"def lend():\n    return __file__, print, own\nown = 1\n", []),
+    ],
+)
+def test_a_name_that_nothing_defines_is_a_finding_wherever_it_is_read(code: bytes, names: list[str]) -> None:
+    head = b"from typing import TYPE_CHECKING\n"
+    findings = findings_of(MemoryTree({DESK: head}), {DESK: head + code}, ())
+    assert sorted(each.message.split("`")[1] for each in findings) == names
+    lines = (head + code).decode().split("\n")
+    assert all(each.message.split("`")[1] in lines[each.line - 1] for each in findings)
+    # So it is in a new file, and not where the change's own file has it too.
+    assert len(findings_of(MemoryTree({}), {DESK: head + code}, ())) == len(names)
+    base = MemoryTree({DESK: head})
+    assert findings_of(base, {DESK: head + code}, (), base, {DESK: (head, head + code)}) == ()
+
+
+def test_a_removed_file_and_one_that_is_no_python_have_no_findings() -> None:
+    tree = MemoryTree({DESK: WRONG, SHELF: HELPERS, "srt/a.cuh": b"int x;\n"})
+    assert findings_of(tree, {DESK: None}, ()) == ()
+    assert findings_of(tree, {"srt/a.cuh": b"int nobody = nowhere;\n"}, ()) == ()
+
+
 def test_all_that_is_wrong_in_a_new_file_is_a_finding() -> None:
     tree = MemoryTree({SHELF: HELPERS})
-    messages = [each.message for each in findings_of(tree, {DESK: WRONG}, ())]
+    messages = [finding.message for finding in findings_of(tree, {DESK: WRONG}, ())]
     assert len(messages) == 3
 
 
@@ -82,7 +122,7 @@ def test_an_import_of_what_the_tree_lacks_is_a_finding_wherever_it_runs(
 ) -> None:
     head = b"import contextlib\nfrom typing import TYPE_CHECKING\n\n"
     findings = findings_of(MemoryTree(SHELVED), {DESK: head + b"x = 1\n" + code}, ())
-    assert [each.message for each in findings if each.rule == "PV301"] == messages
+    assert [finding.message for finding in findings if finding.rule == "PV301"] == messages
 
 
 READER = b"""\
@@ -109,7 +149,7 @@ def test_an_attribute_that_the_tree_sets_under_a_name_that_it_computes_is_no_fin
     shelf = b"def fill(desk, kind):\n    %s\n" % setter
     tree = MemoryTree({DESK: counter, SHELF: shelf})
     findings = findings_of(tree, {DESK: counter + READER}, ())
-    assert [each.rule for each in findings] == ["PV406"] * is_one
+    assert [finding.rule for finding in findings] == ["PV406"] * is_one
 
 
 @pytest.mark.parametrize("is_whole", [True, False])

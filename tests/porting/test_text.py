@@ -8,6 +8,7 @@ from patchkit.change.edits import Outcome
 from patchkit.drafting.change import GivenFile
 from patchkit.patchset.unified import Hunk
 from patchkit.porting import text
+from patchkit.tree.modes import LINK, NO_FILE, PLAIN, PROGRAM
 from patchkit.tree.tree import MemoryTree, OverlayTree
 
 PLACE, MOVED = "../../docs/desk.md", "../../guide/desk.md"
@@ -104,3 +105,128 @@ def test_a_file_that_the_change_adds_is_not_one_of_its_name(monkeypatch: pytest.
     tree = OverlayTree(MemoryTree({}), {PLACE: None, MOVED: THEIRS})
     _, contents, _ = text.merged([GivenFile(PLACE, None, THEIRS)], tree)
     assert contents == {PLACE: THEIRS}
+
+
+LINKED = "srt/link.py"
+
+
+@pytest.mark.parametrize(
+    ("change", "ours", "outcome", "reason", "made"),
+    [
+        # A link that comes, goes, or leads elsewhere.
+        ((None, NO_FILE, b"desk.py", LINK), (None, NO_FILE), "landed", "", (b"desk.py", LINK)),
+        ((None, NO_FILE, b"desk.py", LINK), (b"desk.py", LINK), "already", "", None),
+        (
+            (None, NO_FILE, b"desk.py", LINK),
+            (b"shelf.py", LINK),
+            "conflict",
+            "this tree has another link in its place",
+            None,
+        ),
+        (
+            (None, NO_FILE, b"desk.py", LINK),
+            (b"x = 1\n", PLAIN),
+            "conflict",
+            "this tree has a file in its place",
+            None,
+        ),
+        ((b"desk.py", LINK, None, NO_FILE), (b"desk.py", LINK), "landed", "", (None, NO_FILE)),
+        ((b"desk.py", LINK, None, NO_FILE), (None, NO_FILE), "already", "", None),
+        ((b"desk.py", LINK, b"shelf.py", LINK), (b"desk.py", LINK), "landed", "", (b"shelf.py", LINK)),
+        (
+            (b"desk.py", LINK, b"shelf.py", LINK),
+            (None, NO_FILE),
+            "no-site",
+            "this tree has no such file",
+            None,
+        ),
+        # A file in place of a link, and the other way round.
+        ((b"desk.py", LINK, b"x = 1\n", PLAIN), (b"desk.py", LINK), "landed", "", (b"x = 1\n", PLAIN)),
+        ((b"x = 1\n", PLAIN, b"desk.py", LINK), (b"x = 1\n", PLAIN), "landed", "", (b"desk.py", LINK)),
+        (
+            (b"x = 1\n", PLAIN, b"desk.py", LINK),
+            (b"x = 2\n", PLAIN),
+            "conflict",
+            "this tree has a file in its place",
+            None,
+        ),
+        (
+            (b"x = 1\n", PLAIN, b"x = 2\n", PLAIN),
+            (b"desk.py", LINK),
+            "conflict",
+            "it is a link in this tree",
+            None,
+        ),
+        # One that leads out of the tree.
+        *(
+            (
+                (None, NO_FILE, target, LINK),
+                (None, NO_FILE),
+                "conflict",
+                f"it leads out of the tree, to {target.decode()}",
+                None,
+            )
+            for target in (b"/etc/passwd", b"../../outside", b".git/config", b"")
+        ),
+        ((None, PLAIN, b"desk.py", LINK), (None, NO_FILE), "landed", "", (b"desk.py", LINK)),
+        ((b"desk.py", LINK, None, PLAIN), (None, NO_FILE), "already", "", None),
+        ((None, NO_FILE, b"../desk.py", LINK), (None, NO_FILE), "landed", "", (b"../desk.py", LINK)),
+        ((None, NO_FILE, b"a/../desk.py", LINK), (None, NO_FILE), "landed", "", (b"a/../desk.py", LINK)),
+    ],
+)
+def test_a_change_of_a_link(
+    change: tuple[bytes | None, str, bytes | None, str],
+    ours: tuple[bytes | None, str],
+    outcome: str,
+    reason: str,
+    made: tuple[bytes | None, str] | None,
+) -> None:
+    before, old, after, new = change
+    given = GivenFile(LINKED, before, after, modes=(old, new))
+    tree = OverlayTree(MemoryTree({}), {LINKED: ours[0]}, {LINKED: ours[1]})
+    (landed,), contents, modes = text.merged([given], tree)
+    (edit,) = landed.edits
+    assert (edit.outcome.value, edit.reason) == (outcome, reason)
+    assert (contents, modes) == (({LINKED: made[0]}, {LINKED: made[1]}) if made is not None else ({}, {}))
+
+
+@pytest.mark.parametrize(
+    ("change", "ours", "found", "modes"),
+    [
+        (
+            (BASE, PLAIN, BASE, PROGRAM),
+            PLAIN,
+            [("already", ""), ("landed", "its mode becomes 100755")],
+            PROGRAM,
+        ),
+        ((BASE, PLAIN, BASE, PROGRAM), PROGRAM, [("already", ""), ("already", "")], ""),
+        (
+            (BASE, PLAIN, THEIRS, PROGRAM),
+            PLAIN,
+            [("landed", ""), ("landed", "its mode becomes 100755")],
+            PROGRAM,
+        ),
+        ((BASE, PROGRAM, THEIRS, PROGRAM), PROGRAM, [("landed", "")], ""),
+        ((None, NO_FILE, THEIRS, PLAIN), NO_FILE, [("landed", "")], ""),
+        (
+            (None, NO_FILE, THEIRS, PROGRAM),
+            NO_FILE,
+            [("landed", ""), ("landed", "its mode becomes 100755")],
+            PROGRAM,
+        ),
+        ((BASE, PROGRAM, None, NO_FILE), PROGRAM, [("landed", "")], ""),
+        ((BASE.replace(b"two", b"zwei"), PLAIN, THEIRS, PROGRAM), PLAIN, [("conflict", DIFFERS)], ""),
+    ],
+)
+def test_a_change_of_a_mode(
+    change: tuple[bytes | None, str, bytes | None, str],
+    ours: str,
+    found: list[tuple[str, str]],
+    modes: str,
+) -> None:
+    before, old, after, new = change
+    given = GivenFile(LINKED, before, after, modes=(old, new))
+    tree = OverlayTree(MemoryTree({}), {LINKED: None if ours == NO_FILE else BASE}, {LINKED: ours})
+    (landed,), _, made = text.merged([given], tree)
+    assert [(edit.outcome.value, edit.reason) for edit in landed.edits] == found
+    assert made == ({LINKED: modes} if modes else {})

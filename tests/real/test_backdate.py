@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from real.test_releases import Journey, travel
-from support.backdated import KEPT, LAST_FIRST, RELEASE, backdate, lay_out
+from support.backdated import KEPT, LAST_FIRST, RELEASE, UNFIT, backdate, lay_out
 from support.releases import IN_PART, PATCHES, REFERENCE, UPSTREAM, Releases, after, states, states_in
 from support.sweeps import swept
 
@@ -58,7 +58,9 @@ def journey(backdated: OverlayTree, releases: Releases, tmp_path_factory: pytest
 
 def all_but_kept(names: Iterable[str], state: str) -> dict[str, str]:
     """Return the state of each patch where all have this one that apply and that upstream's form is not there of."""
-    return dict.fromkeys(names, state) | dict.fromkeys(KEPT, "upstream")
+    return (
+        dict.fromkeys(names, state) | dict.fromkeys(KEPT, "upstream") | dict.fromkeys(UNFIT, "not-applicable")
+    )
 
 
 def test_every_patch_is_pending(journey: Journey) -> None:

@@ -51,9 +51,9 @@ def test_clone_of_a_patched_release_verifies_and_reverts_to_its_bytes(
     there = clone(patched(version), tmp_path)
     # The others, the audit among them, know nothing of a clone.
     subject = Subject(there, tuple(load.patches()), Criteria(Confidence.LIKELY))
-    for found in (records.check(subject), postconditions.check(subject)):
-        assert found.findings == ()
-        assert not found.skipped
+    for outcome in (records.check(subject), postconditions.check(subject)):
+        assert outcome.findings == ()
+        assert not outcome.skipped
     assert answer("revert", there.root)["reverted"]
     (first,) = git(there.root, "rev-list", "--max-parents=0", "HEAD").split()
     assert git(there.root, "diff", "--stat", first) == ""

@@ -426,9 +426,9 @@ def method(module: ast.Module, dotted: str) -> ast.FunctionDef:
     owner, name = dotted.split(".")
     (parent,) = [item for item in module.body if getattr(item, "name", "") == owner]
     assert isinstance(parent, ast.ClassDef)
-    found = [item for item in parent.body if getattr(item, "name", "") == name][-1]
-    assert isinstance(found, ast.FunctionDef)
-    return found
+    node = [item for item in parent.body if getattr(item, "name", "") == name][-1]
+    assert isinstance(node, ast.FunctionDef)
+    return node
 
 
 def with_body(code: bytes, dotted: str, change: Callable[[list[ast.stmt]], list[ast.stmt]]) -> bytes:

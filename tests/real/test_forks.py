@@ -372,7 +372,9 @@ def test_a_fork_that_leaves_the_mirror_out_itself_keeps_its_own_way_and_gets_the
     assert status.state is State.NOT_APPLICABLE
     assert "omits the mirror itself" in status.reason
     assert "EagleDraftInputV2Mixin.prepare_for_decode" in status.reason
-    assert {each.state for each in plan.patches if "26128" in each.patch.requires} == {State.NOT_APPLICABLE}
+    assert {patch.state for patch in plan.patches if "26128" in patch.patch.requires} == {
+        State.NOT_APPLICABLE
+    }
     assert status_of(plan, "28465").state is State.PENDING
     patched = after(plan)
     assert (patched.read(at.partition("::")[0]) or b"").count(b"batch.seq_lens_cpu = None") == 1
@@ -428,7 +430,7 @@ def test_an_unreadable_list_is_a_conflict_that_shows_where_the_backend_is_used(
     lines = [line.strip() for line in (fork.read(edit.file) or b"").decode().splitlines()]
     assert quoted in lines
     assert "draft_extend_attn_backend" in quoted or quoted.startswith("supports_cuda_draft_extend_graph = ")
-    (conflict,) = (each for each in conflicts(fork, [status]) if each.edit == "whitelist")
+    (conflict,) = (conflict for conflict in conflicts(fork, [status]) if conflict.edit == "whitelist")
     assert "draft_extend" in conflict.found
     if "($x)" in own:
         assert conflict.found.strip().startswith("supports_cuda_draft_extend_graph = ")

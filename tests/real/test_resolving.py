@@ -27,7 +27,7 @@ from patchkit.codemods.language.pattern import Match, Pattern
 from patchkit.codemods.language.scope import Scope
 from patchkit.codemods.language.variants import StatementKind
 from patchkit.plan.conflict import at_site
-from patchkit.plan.locate import ScopeInFile, Workspace
+from patchkit.plan.locate import Overlay, ScopeInFile
 from patchkit.plan.status import EditStatus, State
 from patchkit.tree.modules import Modules
 from patchkit.tree.tree import OverlayTree
@@ -199,20 +199,20 @@ class _OwnArgument(cst.CSTTransformer):
 
 def sites_of_several_statements(tree: Tree) -> Iterator[tuple[Patch, Edit, ScopeInFile, Match]]:
     """Yield the edits that look for more than one statement and find them once, and where."""
-    space = Workspace(Modules(tree))
+    overlay = Overlay(Modules(tree))
     for patch in PATCHES:
         for edit in patch.edits:
-            place = space.locate_first(edit.addresses)
+            place = overlay.locate_first(edit.addresses)
             if not isinstance(edit.kind, StatementKind) or not isinstance(place, ScopeInFile):
                 continue
-            found = [
+            matches = [
                 match
                 for find, _ in edit.kind.forms
                 if find.strip()
                 for match in Pattern.compile(find).find(place.scope.node, place.scope.path)
             ]
-            if len(found) == 1 and (found[0].end or 0) - (found[0].start or 0) > 1:
-                yield patch, edit, place, found[0]
+            if len(matches) == 1 and (matches[0].end or 0) - (matches[0].start or 0) > 1:
+                yield patch, edit, place, matches[0]
 
 
 @pytest.mark.parametrize("first", swept(range(3), (0).__eq__))
@@ -223,8 +223,8 @@ def test_whichever_statement_a_fork_has_otherwise_all_that_the_edit_looks_for_is
     seen = 0
     for patch, edit, place, match in islice(sites_of_several_statements(tree), first, None, 3):
         module, file = place.scope.module, place.file
-        for at in range(match.start or 0, match.end or 0):
-            path = (*match.path, ("body", at))
+        for index in range(match.start or 0, match.end or 0):
+            path = (*match.path, ("body", index))
             own = _OwnArgument()
             forked = syntax.replaced(
                 module, path, syntax.as_statement(syntax.node_at(module, path).visit(own))
@@ -239,5 +239,5 @@ def test_whichever_statement_a_fork_has_otherwise_all_that_the_edit_looks_for_is
             for end in (match.start or 0, (match.end or 0) - 1):
                 statement = syntax.node_at(forked, (*match.path, ("body", end)))
                 code = syntax.code_of(statement.with_changes(leading_lines=())).strip()
-                assert code.splitlines()[0] in conflict.found, (patch.id, edit.name, at)
+                assert code.splitlines()[0] in conflict.found, (patch.id, edit.name, index)
     assert seen > 5

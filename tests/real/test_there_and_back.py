@@ -19,7 +19,7 @@ COMMANDS = re.compile(r"^\$ (?P<words>.+?)(?: +#.*)?$", re.MULTILINE)
 def commands() -> list[list[str]]:
     chapter = (REPOSITORY / "docs" / "maintaining.md").read_text().partition("## Apply and revert")[2]
     block = chapter.partition("```console\n")[2].partition("```")[0]
-    return [shlex.split(found["words"]) for found in COMMANDS.finditer(block)]
+    return [shlex.split(match["words"]) for match in COMMANDS.finditer(block)]
 
 
 @pytest.mark.parametrize("version", swept((REFERENCE, LATEST), REFERENCE.__eq__))

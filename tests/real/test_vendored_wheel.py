@@ -113,8 +113,8 @@ def imported(empty: Empty, monkeypatch: pytest.MonkeyPatch) -> Importing:
         with tempfile.TemporaryFile() as channel, tempfile.TemporaryFile() as stderr:
             code = loading._import(request, channel, stderr)
             assert code == 0, loading._text(stderr)
-            found: dict[str, list[Any]] = json.loads(loading._text(channel))["errors"]
-        return found
+            errors: dict[str, list[Any]] = json.loads(loading._text(channel))["errors"]
+        return errors
 
     return errors
 

@@ -19,11 +19,11 @@ PACKAGE = Path(patchkit.__file__).parent
 SERVING = sorted([*(PACKAGE / "runtime").glob("*.py"), *(PACKAGE / "backends").glob("*.py")])
 API = ast.parse((PACKAGE / "runtime" / "api_1.py").read_bytes())
 NAMES = [
-    each.name
+    name.name
     for node in API.body
     if isinstance(node, ast.ImportFrom) and node.level
-    for each in node.names
-    if each.name != "warn_of_absent_patches"
+    for name in node.names
+    if name.name != "warn_of_absent_patches"
 ]
 AT_SERVING_TIME = {*sys.stdlib_module_names, "torch", "triton"}
 

@@ -337,6 +337,7 @@ def test_without_any_change_a_tail_runs() -> None:
         {"draft_runner__model_is_mrope": True},
         {"backend__sliding_window_size": 128},
         {"target_worker__model_runner__graph_runner": None},
+        {"draft_runner__tp_group": SimpleNamespace(world_size=2)},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -478,14 +479,14 @@ def test_a_capture_that_fails_ends_all_tails(fails_at: int, caplog: pytest.LogCa
     caplog.set_level("INFO")
     server = Server(fails_at=fails_at).capture_all()
     assert not step(server)[0]
-    assert [each.getMessage() for each in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "patchkit: no draft-extend runs as a tail graph: out of memory"
     ]
 
 
 def test_a_capture_that_fails_on_another_rank_ends_all_tails(monkeypatch: pytest.MonkeyPatch) -> None:
     group = SimpleNamespace(world_size=2, cpu_group=None)
-    server = Server(draft_runner__tp_group=group)
+    server = LaterServer(runner__backend___tp_group=group)
 
     def reduce(flag: torch.Tensor, _operation: object, **_: object) -> None:
         flag.fill_(len(server.graphs) < 2)
@@ -525,7 +526,7 @@ def test_draft_extends_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     server = Server().capture_all()
     for number in range(100):
         step(server, can_run_cuda_graph=number % 4 > 0)
-    assert [each.getMessage() for each in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "patchkit: draft-extends of [1, 2, 4] requests run as tail graphs",
         "patchkit: of 1 draft-extends, 0 ran as a tail graph",
         "patchkit: of 10 draft-extends, 7 ran as a tail graph",

@@ -1,4 +1,4 @@
-"""The decode benchmark's figures, comparison, traces, request gate and checkpoint, without GPU or sglang."""
+"""The decode benchmark's comparison, request gate, engines and checkpoint, without GPU or sglang."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ import torch
 from safetensors.torch import load_file
 from support.hostile import REFUSED, everything, with_entries
 from support.toys import git
-from support.traces import Trace
 
 from patchkit.errors import TreeError, UsageError
 
@@ -41,7 +40,8 @@ from decode_bench import engines, figures, models, results, scenarios, trees  # 
 from decode_bench.engines import Engine, EngineError  # noqa: E402
 from rich.console import Console  # noqa: E402
 
-from patchkit.bench.figures import Reply, Spread, TokenDifference  # noqa: E402
+from patchkit.bench.figures import Reply, TokenDifference  # noqa: E402
+from patchkit.bench.watchdog import Watchdog  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 # step, a next token that depends on the whole context.
 FAKE_TREE = {
     "__init__.py": """
-        import gzip, json, multiprocessing, os
+        import multiprocessing
         from types import SimpleNamespace
 
         def run_scheduler(pipe):
@@ -70,14 +70,10 @@ FAKE_TREE = {
                 self.pipe, other = context.Pipe()
                 context.Process(target=run_scheduler, args=(other,), daemon=True).start()
                 other.close()
-                self.profiled = None
                 print("engine up with", options)
 
             def flush_cache(self):
                 return SimpleNamespace(success=True)
-
-            def start_profile(self, output_dir, **options):
-                self.profiled = output_dir
 
             def generate(self, input_ids, sampling_params, rid, return_logprob, top_logprobs_num):
                 requests = [
@@ -88,8 +84,6 @@ FAKE_TREE = {
                 ]
                 self.pipe.send(requests)
                 requests = self.pipe.recv()
-                if self.profiled:
-                    self.write_trace()
                 return [
                     {
                         "output_ids": r.tokens,
@@ -101,15 +95,6 @@ FAKE_TREE = {
                     }
                     for r in requests
                 ]
-
-            def write_trace(self):
-                steps = [
-                    {"name": "patchkit.decode", "ph": "X", "cat": "user_annotation", "ts": 10.0 * i, "dur": 5}
-                    for i in range(9)
-                ]
-                os.makedirs(self.profiled)
-                with gzip.open(os.path.join(self.profiled, "t.json.gz"), "wt") as file:
-                    json.dump({"traceEvents": steps}, file)
 
             def shutdown(self):
                 pass
@@ -188,13 +173,11 @@ FAKE_TREE = {
 
 # What engine and probe use of torch, which takes longer to import than all else takes.
 TORCH = """
-    from contextlib import nullcontext
     from types import SimpleNamespace
 
     __version__ = "none"
     cuda = SimpleNamespace(is_available=lambda: False)
     distributed = SimpleNamespace(is_initialized=lambda: False)
-    profiler = SimpleNamespace(record_function=nullcontext)
     version = SimpleNamespace(cuda=None)
 
     def manual_seed(seed):
@@ -253,44 +236,14 @@ def test_a_tree_that_a_benchmark_names_by_a_hostile_ref_is_not_written(
 
 
 def outputs(*tokens: Sequence[int], finish: str = "length", steps: int = 1) -> list[Reply]:
-    return [Reply(tuple(each), finish, steps) for each in tokens]
+    return [Reply(tuple(token), finish, steps) for token in tokens]
 
 
-def a_run(*tokens: Sequence[int], step: float = 2.0) -> figures.Run:
-    return figures.Run(1.0, tuple(outputs(*tokens)), (step, step, 9 * step))
-
-
-def launch(at: float, size: int = 8, decode: bool = True) -> dict[str, Any]:
-    return {"at": int(at * 1e6), "size": size, "decode": decode}
+def a_run(*tokens: Sequence[int]) -> tuple[Reply, ...]:
+    return tuple(outputs(*tokens))
 
 
 # --- figures
-
-
-def test_a_steps_time_is_from_its_launch_to_the_next_of_the_full_batch() -> None:
-    launches = [
-        launch(0, decode=False),
-        launch(10),
-        launch(12),
-        launch(15),
-        launch(17, size=7),
-        launch(19, size=7),
-    ]
-    assert figures.step_milliseconds(launches) == (2.0, 3.0)
-
-
-def test_a_prefill_between_two_steps_is_not_counted_as_a_step() -> None:
-    assert figures.step_milliseconds([launch(0), launch(3, decode=False), launch(9)]) == ()
-
-
-def test_without_decode_steps_there_is_no_time() -> None:
-    assert figures.step_milliseconds([]) == ()
-    assert Spread.of([]) is None
-    assert figures.milliseconds_per_step([figures.Run(1.0, (), ())]) == []
-
-
-def test_a_hiccup_does_not_move_a_runs_time_per_step() -> None:
-    assert figures.milliseconds_per_step([a_run(step=2.0), a_run(step=3.0)]) == [2.0, 3.0]
 
 
 def test_the_largest_logprob_difference_is_given_and_none_without_logprobs() -> None:
@@ -366,9 +319,9 @@ def test_a_batch_of_someone_elses_requests_passes_whole() -> None:
     assert bench_probe.Gate().admit([batch], str) == [batch]
 
 
-@pytest.mark.parametrize(("rank", "written"), [(None, 1), (0, 1), (1, 0)])
-def test_one_of_the_ranks_that_launch_a_batch_records_when(
-    rank: int | None, written: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("rank", "written"), [(None, True), (0, True), (1, False)])
+def test_one_of_the_ranks_that_launch_a_batch_records_its_run(
+    rank: int | None, written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Scheduler:
         def __init__(self) -> None:
@@ -383,9 +336,8 @@ def test_one_of_the_ranks_that_launch_a_batch_records_when(
     record = str(tmp_path / "launches")
     bench_probe.instrument(Scheduler, record)
     Scheduler().run_batch(SimpleNamespace(reqs=[1, 2], forward_mode=SimpleNamespace(is_decode=lambda: True)))
-    assert [(launch.decode, launch.size) for launch in bench_probe.read_launches(record, -1)] == [
-        (True, 2)
-    ] * written
+    assert bench_probe.has_launched(record, -1) is written
+    assert not bench_probe.has_launched(record, 1)
 
 
 def test_every_run_draws_the_same_random_numbers(tmp_path: Path) -> None:
@@ -480,10 +432,10 @@ def test_every_request_is_one_that_its_server_can_run() -> None:
             assert request.aborted == 0 or request.aborted > request.enters
 
 
-def test_a_timed_batch_fills_at_once_and_stays_full() -> None:
-    timed = [scenario for scenario in drawn(1, 8, 16) if scenario.batch is not None]
-    assert {"straight", "default-straight", "fa3-straight", "tensor-parallel"} <= {s.name for s in timed}
-    for scenario in timed:
+def test_a_batch_of_one_size_fills_at_once_and_stays_full() -> None:
+    steady = [scenario for scenario in drawn(1, 8, 16) if scenario.batch is not None]
+    assert {"straight", "default-straight", "fa3-straight", "tensor-parallel"} <= {s.name for s in steady}
+    for scenario in steady:
         assert len(scenario.requests) == scenario.batch
         assert {(request.enters, request.aborted, request.new_tokens) for request in scenario.requests} == {
             (0, 0, 512)
@@ -520,7 +472,7 @@ def test_a_server_without_speculation_and_one_that_drafts_for_itself_are_setting
     ]
 
 
-def test_every_kind_of_flash_attention_is_timed_and_brought_to_its_edges() -> None:
+def test_every_kind_of_flash_attention_runs_straight_and_is_brought_to_its_edges() -> None:
     every = drawn(1, 8)
     for family in ("deepseek-mla", "gpt-oss"):
         named = [scenario for scenario in every if scenario.name.startswith(f"fa3-{family}-")]
@@ -533,62 +485,47 @@ def test_every_kind_of_flash_attention_is_timed_and_brought_to_its_edges() -> No
     assert {f"{family}-straight" for family in ("gemma3", "mimo-v2", "olmo3")} <= windows
 
 
-def test_scenarios_share_engines_where_their_server_is_the_same_and_timed_ones_come_first() -> None:
+def test_scenarios_share_engines_where_their_server_is_the_same() -> None:
     chosen = [s for s in drawn(1, 8) if s.name in ("metrics", "straight", "late", "no-graph")]
     groups = bench_decode.grouped(chosen[::-1], [32, 8])
     assert [(g.layers, [s.label for s in g.scenarios]) for g in groups] == [
-        (32, ["late", "straight 8", "straight 1"]),
-        (8, ["late", "straight 8", "straight 1"]),
         (32, ["metrics"]),
         (32, ["no-graph"]),
+        (32, ["late", "straight 8", "straight 1"]),
         (8, ["metrics"]),
         (8, ["no-graph"]),
+        (8, ["late", "straight 8", "straight 1"]),
     ]
 
 
-def test_no_engine_starts_or_serves_beside_what_is_timed() -> None:
+def test_no_more_engines_are_up_than_may_be() -> None:
     names = ("straight", "fa3-straight", "metrics", "no-graph", "chunked")
     groups = bench_decode.grouped([s for s in drawn(1) if s.name in names], [8])
     contenders = [trees.Contender(name, Path(name), None) for name in ("one", "two")]
-    happened: list[tuple[str, str]] = []
+    up: set[str] = set()
+    ran: list[str] = []
 
     class Recorded(bench_decode.Field):
-        def await_start(self, report: Any, about: Any) -> None:
-            if not self.awaited:
-                happened.append(("up", self.group.scenarios[0].name))
-            self.awaited = True
+        def await_start(self, report: Any, about: Any) -> None: ...
 
-        def measure(
-            self, scenario: scenarios.Scenario, repeats: int, profiled: bool = True
-        ) -> list[results.Measured]:
-            happened.append(("runs", scenario.name))
+        def measure(self, scenario: scenarios.Scenario) -> list[results.Measured]:
+            ran.append(scenario.name)
             return [results.Measured(tree) for tree in contenders]
 
         def stop(self) -> None:
-            happened.append(("ends", self.group.scenarios[0].name))
+            up.remove(self.group.name)
 
     def start(group: bench_decode.Group) -> bench_decode.Field:
-        happened.append(("starts", group.scenarios[0].name))
+        up.add(group.name)
+        assert len(up) <= 3
         return Recorded(group, dict.fromkeys(contenders))  # type: ignore[arg-type]
 
     for _ in bench_decode.compare(
-        groups, start, trees=lambda group: 2, repeats=1, engines=6, report=lambda _: None, about={}
+        groups, start, trees=lambda group: 2, engines=6, report=lambda _: None, about={}
     ):
         pass
-    timed = [group.scenarios[0].name for group in groups if group.timed]
-    up: set[str] = set()
-    waited: set[str] = set()
-    for what, name in happened:
-        up |= {name} if what == "starts" else set()
-        waited |= {name} if what == "up" else set()
-        if what == "runs" and name in timed:
-            assert up == waited
-        up -= {name} if what == "ends" else set()
-        waited -= {name} if what == "ends" else set()
-        assert len(up) <= 3
-    assert [name for what, name in happened if what == "runs"] == [
-        group.scenarios[0].name for group in groups
-    ]
+    assert ran == [group.scenarios[0].name for group in groups]
+    assert not up
 
 
 def test_trees_of_a_field_are_compared_with_each_other(tmp_path: Path) -> None:
@@ -801,7 +738,7 @@ def test_a_request_is_sent_with_its_penalties(monkeypatch: pytest.MonkeyPatch) -
 
     flushed = SimpleNamespace(success=True)
     engine = SimpleNamespace(flush_cache=lambda: flushed, generate=answer)
-    monkeypatch.setattr(bench_engine, "read_launches", lambda *_: [bench_probe.Launch(0, 0, True, 1)])
+    monkeypatch.setattr(bench_engine, "has_launched", lambda *_: True)
     command = {"requests": [asdict(each) for each in chosen.requests], "profile": None, "pause": 0}
     bench_engine.generate(engine, command | {"logprobs": False}, 0, "record", None)
     assert sent == [
@@ -878,18 +815,8 @@ TREE = trees.Contender("patched", Path("tree"), "0.5.12.post1")
 STRAIGHT = scenarios.Scenario("straight", [], batch=1)
 
 
-def measured(*runs: figures.Run, tree: trees.Contender = TREE, **options: Any) -> results.Measured:
+def measured(*runs: tuple[Reply, ...], tree: trees.Contender = TREE, **options: Any) -> results.Measured:
     return results.Measured(tree, list(runs), **options)
-
-
-def test_the_first_run_is_compared_but_not_timed() -> None:
-    reference = measured(a_run([1], step=50.0), a_run([1], step=2.0), a_run([1], step=4.0))
-    other = measured(a_run([1], step=70.0), a_run([1], step=1.0), a_run([1], step=3.0))
-    found = results.result(STRAIGHT, 8, other, reference)
-    assert found.step == Spread(2.0, 1.0, 3.0, 2)
-    assert found.ratio == Spread(0.625, 0.5, 0.75, 2)
-    assert found.identical
-    assert found.reproducible
 
 
 def test_a_difference_in_a_late_run_is_a_difference() -> None:
@@ -906,26 +833,9 @@ def test_a_tree_that_always_differs_is_reproducible() -> None:
     assert (found.identical, found.reproducible) == (False, True)
 
 
-def test_the_gpus_share_is_of_the_profiled_steps_without_the_profiler() -> None:
-    profile = Trace.of_steps(kernel=50.0).profile()
-    # Profiled are the fifth to the ninth step; those after them have longer contexts.
-    run = replace(a_run([1]), step_milliseconds=(9.0,) * 4 + (0.07, 0.08, 0.09, 0.08, 0.08) + (0.3,) * 90)
-    found = results.result(STRAIGHT, 8, measured(a_run([1]), run, profile=profile), measured())
-    assert found.step == Spread(0.3, 0.3, 0.3, 1)
-    assert found.profiled_step == Spread(0.08, 0.08, 0.08, 1)
-    assert found.gpu_busy == pytest.approx(0.05 / 0.08)
-
-
-def test_a_run_shorter_than_the_profile_gives_the_gpu_no_share() -> None:
-    short = replace(a_run([1]), step_milliseconds=(0.1, 0.1))
-    profile = Trace.of_steps().profile()
-    found = results.result(STRAIGHT, 8, measured(short, short, profile=profile), measured())
-    assert (found.profiled_step, found.gpu_busy) == (None, None)
-
-
 def test_an_engine_that_never_ran_has_an_error_and_no_figures() -> None:
     found = results.result(STRAIGHT, 8, measured(error="start: it broke"), measured(a_run([1])))
-    assert (found.step, found.identical, found.error) == (None, None, "start: it broke")
+    assert (found.runs, found.identical, found.error) == (0, None, "start: it broke")
 
 
 def test_retractions_are_counted_in_the_log() -> None:
@@ -977,9 +887,8 @@ def test_trees_must_match_and_every_control_must_be_noticed(
 
 
 def test_the_table_and_the_json_contain_the_results(tmp_path: Path) -> None:
-    profile = Trace.of_steps().profile()
     found = [
-        the_result(profile=profile, gpu_busy=0.8, retracted=3),
+        the_result(retracted=3),
         the_result(token=2, tree="late", error="RuntimeError: boom"),
     ]
     results.write(tmp_path, {"command": "bench"}, found)
@@ -987,13 +896,12 @@ def test_the_table_and_the_json_contain_the_results(tmp_path: Path) -> None:
     (good,) = [line for line in lines if "patched" in line]
     (bad,) = [line for line in lines if "boom" in line]
     assert [cell.strip() for cell in good.split("│")[1:-1]] == [
-        "straight 1", "8", "patched", "2.000", "2.000", "0.000", "1.0000", "1.0000-1.0000", "0.00", "3",
-        "0.0", "0.0", "80.0%", "identical", "",
+        "straight 1", "8", "patched", "0.00", "3", "identical", "",
     ]  # fmt: skip
     assert "1 of 1 differ, first request 0 at token 0" in bad
     content = json.loads((tmp_path / "results.json").read_text())
     assert content["command"] == "bench"
-    assert content["results"][0]["profile"]["busy_milliseconds"] == pytest.approx(0.08)
+    assert content["results"][0]["retracted"] == 3
     assert content["results"][1]["difference"]["got"] == 2
 
 
@@ -1019,7 +927,13 @@ SMALL = scenarios.Scenario(
 
 
 @pytest.fixture
-def compared(tmp_path: Path) -> Iterator[Any]:
+def watchdog() -> Iterator[Watchdog]:
+    with Watchdog() as started:
+        yield started
+
+
+@pytest.fixture
+def compared(tmp_path: Path, watchdog: Watchdog) -> Iterator[Any]:
     stand_in = without_torch(tmp_path / "packages")
 
     def run(
@@ -1028,7 +942,7 @@ def compared(tmp_path: Path) -> Iterator[Any]:
         site: Path | None = stand_in,
         **limits: float,
     ) -> Any:
-        about: dict[str, Any] = {"machine": {}, "seconds_to_start": {}}
+        about: dict[str, Any] = {"machine": {}}
 
         def start(group: bench_decode.Group) -> bench_decode.Field:
             return bench_decode.Field(
@@ -1040,6 +954,7 @@ def compared(tmp_path: Path) -> Iterator[Any]:
                         {},
                         site=site,
                         folder=tmp_path / "out" / group.name / tree.name,
+                        watchdog=watchdog,
                         **({"start_limit": 300.0, "run_limit": 300.0} | limits),
                     )
                     for tree in contenders
@@ -1050,7 +965,6 @@ def compared(tmp_path: Path) -> Iterator[Any]:
             bench_decode.grouped(chosen, [8]),
             start,
             trees=lambda group: len(contenders),
-            repeats=3,
             report=print,
             about=about,
         )
@@ -1082,38 +996,8 @@ def test_two_equal_trees_give_the_same_tokens_and_a_faulty_copy_does_not(
         ("short", False, True, None),
     ]
     assert results.passed(found)
-    assert set(about["seconds_to_start"]) == {
-        "8-layers-small one",
-        "8-layers-small two",
-        "8-layers-small short",
-    }
-
-
-def test_a_timed_scenario_has_a_time_and_a_profile(tmp_path: Path, compared: Any) -> None:
-    timed = replace(SMALL, requests=[scenarios.Request((5, 6), new_tokens=40)], batch=1)
-    (found,), about = compared([timed], trees.contender("one", write_tree(tmp_path / "a")), site=None)
-    assert about["machine"]["torch"] == torch.__version__
-    assert found.runs == 4
-    assert found.step.count == 3
-    assert found.step.lowest > 0
-    assert found.profile.steps == 4
-    assert found.profiled_step.count == 3
-    assert found.accept_length == pytest.approx(39 / 20)
-
-
-def test_requests_that_arrive_are_rated_by_their_tokens_and_the_time_of_the_whole_run(
-    tmp_path: Path, compared: Any
-) -> None:
-    # How many tokens an aborted request has depends on when the abort arrives.
-    requests = [request for request in SMALL.requests if not request.aborted]
-    arriving = replace(SMALL, requests=requests, arriving=True)
-    one, two = (trees.contender(name, write_tree(tmp_path / name)) for name in ("one", "two"))
-    (first, second), _ = compared([arriving], one, two)
-    tokens = sum(request.new_tokens for request in requests)
-    assert first.runs == second.runs == 4
-    assert first.rate.count == second.rate_ratio.count == 3
-    assert tokens / first.seconds.highest <= first.rate.median <= tokens / first.seconds.lowest
-    assert (first.step, first.profile) == (None, None)
+    assert about["machine"]["torch"] == "none"
+    assert [r.runs for r in found] == [2, 2, 2]
 
 
 def test_from_one_request_to_as_many_as_the_server_takes_run_side_by_side_where_requests_arrive() -> None:
@@ -1168,30 +1052,30 @@ def test_a_tree_whose_requests_the_probe_does_not_see_is_no_silent_success(
     assert "The probe did not find the requests" in found.error
 
 
-def test_an_engine_that_takes_sglang_from_elsewhere_is_refused(tmp_path: Path) -> None:
+def test_an_engine_that_takes_sglang_from_elsewhere_is_refused(tmp_path: Path, watchdog: Watchdog) -> None:
     elsewhere = write_tree(without_torch(tmp_path / "site"))
     (tmp_path / "empty").mkdir()
     tree = trees.Contender("empty", tmp_path / "empty", None)
-    engine = Engine(tree, {}, {}, site=elsewhere, folder=tmp_path / "out", start_limit=300, run_limit=300)
+    limits = {"start_limit": 300.0, "run_limit": 300.0}
+    engine = Engine(tree, {}, {}, site=elsewhere, folder=tmp_path / "out", watchdog=watchdog, **limits)
     with pytest.raises(EngineError, match="not from its own tree"):
         engine.await_start()
 
 
-def test_the_trees_own_sglang_comes_before_the_bundles(tmp_path: Path) -> None:
+def test_the_trees_own_sglang_comes_before_the_bundles(tmp_path: Path, watchdog: Watchdog) -> None:
     site = write_tree(without_torch(tmp_path / "site"), **{"__init__": "raise RuntimeError"})
     tree = trees.contender("one", write_tree(tmp_path / "a"))
-    engine = Engine(
-        tree, {}, {"EXTRA": "1"}, site=site, folder=tmp_path / "out", start_limit=300, run_limit=300
-    )
+    limits = {"start_limit": 300.0, "run_limit": 300.0}
+    engine = Engine(tree, {}, {"EXTRA": "1"}, site=site, folder=tmp_path / "out", watchdog=watchdog, **limits)
     try:
-        assert engine.await_start().step_event == bench_probe.DECODE_EVENT
+        engine.await_start()
         reply = engine.run(SMALL.requests, logprobs=True)
     finally:
         engine.stop()
-    assert [output["finish"] for output in reply["outputs"]] == ["length", "abort", "length"]
+    assert [output.finish for output in reply] == ["length", "abort", "length"]
     # Aborted at decode step 4: the prefill's token and two of each step.
-    assert [len(output["tokens"]) for output in reply["outputs"]] == [9, 9, 6]
-    assert reply["outputs"][0]["logprobs"] == [-0.5] * 9
+    assert [len(output.tokens) for output in reply] == [9, 9, 6]
+    assert reply[0].logprobs == (-0.5,) * 9
 
 
 # --- the checkpoint

@@ -43,13 +43,13 @@ def measured(folder: Path, people: str) -> bench_driver.Figures:
 
 
 def test_a_merge_that_people_made_as_the_driver_does(tmp_path: Path) -> None:
-    found = measured(tmp_path, MERGED)
-    assert (found.picks, found.python, found.picks_clean, found.files) == (1, 1, 1, 1)
-    assert (found.clean, found.equal + found.order, len(found.outcomes)) == (1, 1, 1)
+    figures = measured(tmp_path, MERGED)
+    assert (figures.picks, figures.python, figures.picks_clean, figures.files) == (1, 1, 1, 1)
+    assert (figures.clean, figures.equal + figures.order, len(figures.outcomes)) == (1, 1, 1)
 
 
 def test_a_merge_that_people_made_in_another_way_is_kept_for_a_judge(tmp_path: Path) -> None:
-    found = measured(tmp_path, MERGED.replace("import re\n", ""))
-    assert (found.clean, found.equal, found.order, *found.outcomes.values()) == (1, 0, 0, "different")
+    figures = measured(tmp_path, MERGED.replace("import re\n", ""))
+    assert (figures.clean, figures.equal, figures.order, *figures.outcomes.values()) == (1, 0, 0, "different")
     (folder,) = (tmp_path / "judge" / "different").iterdir()
     assert {path.name for path in folder.iterdir()} == {"base", "ours", "theirs", "people", "driver", "git"}

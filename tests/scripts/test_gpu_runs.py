@@ -11,7 +11,6 @@ import pytest
 
 from patchkit.errors import UsageError
 from patchkit.patchset import load, runs
-from patchkit.patchset.runs import is_default
 from patchkit.plan.status import name_of
 
 REPOSITORY = Path(__file__).parents[2]
@@ -34,10 +33,10 @@ NEW_STYLE = {"family": "DeepSeek MLA", "backend": "triton", "algorithm": "EAGLE"
 
 
 def a_result(tree: str, **keys: Any) -> dict[str, Any]:
-    """Return a result of a tree that gave the first one's tokens, in a scenario that was not timed."""
+    """Return a result of a tree that gave the first one's tokens, in a scenario."""
     result = {
         "scenario": "mla", "batch": None, "layers": 8, "tree": tree, "control": False, "started": True, "error": None,
-        "identical": True, "ratio": None, "difference": None, "runs": 2, "reproducible": True,
+        "identical": True, "difference": None, "runs": 2, "reproducible": True,
     }  # fmt: skip
     return result | keys
 
@@ -70,16 +69,11 @@ def save(
         "date": f"2026-11-{day}T12:00:00+00:00",
         "machine": {"gpu": "NVIDIA H200", "cores": 16},
         "trees": list(trees),
-        "seconds_to_start": {},
         "results": list(results),
     }
     path = folder / f"{len(list(folder.iterdir()))}.json"
     path.write_text(json.dumps(content | keys), encoding="utf-8")
     return path
-
-
-def timed(ratio: float) -> dict[str, float]:
-    return {"lowest": ratio - 0.05, "median": ratio, "highest": ratio + 0.05}
 
 
 def known(folder: Path) -> runs.KnownRuns:
@@ -107,33 +101,6 @@ def test_a_run_with_an_opt_in_patch_is_apart_from_runs_of_the_default_patches(be
     ]
 
 
-def test_a_tree_with_opt_in_patches_is_no_other_tree_s_figure_in_a_run_that_recorded_none(
-    benchmarks: Path,
-) -> None:
-    """The first runs recorded no patches; there the names of the trees say what they had."""
-    names = ("unpatched", "patched", "opted", "copies")
-    trees = tuple(OLDER[0] | {"name": name} for name in names)
-    ratios = {"patched": timed(0.9), "opted": timed(0.5), "copies": timed(0.4)}
-    save(benchmarks, *(a_result(name, batch=1, ratio=ratios.get(name)) for name in names), trees=trees)
-    found = {place.backend: gpu_runs.ratios(each.values()) for place, each in latest(benchmarks).items()}
-    assert {backend: each[1].median for backend, each in found.items()} == {
-        "triton": 0.9,
-        "triton with opt-in patches": 0.5,
-    }
-
-
-def test_the_ratio_of_a_larger_model_is_not_that_of_a_smaller_one(benchmarks: Path) -> None:
-    for day, layers, ratio in ((23, 8, 0.7), (24, 32, 0.9)):
-        save(
-            benchmarks,
-            plain(batch=1, layers=layers),
-            ours(batch=1, layers=layers, ratio=timed(ratio)),
-            day=day,
-        )
-    (found,) = latest(benchmarks).values()
-    assert [gpu_runs.ratios(found.values(), layers)[1].median for layers in (8, 32)] == [0.7, 0.9]
-
-
 @pytest.mark.parametrize("key", ["patches", "opt_in"])
 def test_a_tree_that_does_not_say_which_of_its_patches_are_opt_in_is_refused(
     benchmarks: Path, key: str
@@ -159,17 +126,11 @@ def test_every_run_says_which_of_its_patches_are_opt_in() -> None:
             assert patches & off <= opt_in, (name, tree["name"])
 
 
-def test_no_figure_of_a_default_apply_comes_from_another_set_of_patches() -> None:
-    trees = {(Path(name).stem, tree["name"]): tree for name, run in RUN_FILES for tree in run["trees"]}
-    large = [trees[run, tree] for (run, _), tree in generate_docs.SERVERS_PATCHED.items()]
-    assert all(is_default(tree["name"], tree.get("patches"), tree.get("opt_in", ())) for tree in large)
-
-
 def test_a_run_proves_the_patches_whose_statements_it_executed_and_no_other(benchmarks: Path) -> None:
     save(benchmarks, plain(), ours())
     (run,) = known(benchmarks).runs
     assert run == runs.Run(
-        "0.5.14", "DeepSeek MLA", "EAGLE", "triton", "NVIDIA H200", "2026-11-23", True, {}, ("26128",)
+        "0.5.14", "DeepSeek MLA", "EAGLE", "triton", "NVIDIA H200", "2026-11-23", True, ("26128",)
     )
     assert known(benchmarks).ran("26128", "0.5.14") is True
     assert known(benchmarks).ran("27998", "0.5.14") is False
@@ -198,7 +159,7 @@ def test_what_did_not_give_the_tokens_is_shown_and_proves_nothing(
     save(benchmarks, plain(), ours(**keys))
     assert known(benchmarks).ran("26128", "0.5.14") is False
     rows, notes = section()
-    assert rows == [["DeepSeek MLA, EAGLE", "triton", cell, "-", "2026-11-23, H200"]]
+    assert rows == [["DeepSeek MLA, EAGLE", "triton", cell, "2026-11-23, H200"]]
     assert notes == ["- DeepSeek MLA, EAGLE, triton:", f"  - {note}"]
 
 
@@ -297,37 +258,12 @@ def test_older_results_count_for_their_release_and_prove_nothing_of_a_patch(benc
     assert known(benchmarks).runs == ()
 
 
-def test_the_latest_run_counts_and_its_ratios_are_by_batch(benchmarks: Path) -> None:
-    for day, ratio in ((25, 0.8), (24, 0.7)):
-        for batch in (1, 8):
-            name, median = "mla-straight", ratio + batch / 100
-            results = (
-                ours(scenario=name, batch=batch, ratio=timed(median)),
-                plain(scenario=name, batch=batch, ratio=timed(1)),
-            )
-            save(benchmarks, *results, day=day)
-    save(benchmarks, plain(batch=8), ours(batch=8, ratio=timed(0.5)), day=25)
+def test_the_latest_run_counts(benchmarks: Path) -> None:
+    save(benchmarks, plain(), ours(), day=25)
+    save(benchmarks, plain(), ours(), day=24)
     (run,) = known(benchmarks).where("26128") or ()
-    assert (run.date, run.ratios) == ("2026-11-25", {"1": 0.81, "8": 0.88})
-    assert section() == (
-        [["DeepSeek MLA, EAGLE", "triton", "tokens identical", "0.810 / 0.880", "2026-11-25, H200"]],
-        [],
-    )
-
-
-@pytest.mark.parametrize("batch", [1, 8])
-def test_ratios_whose_pairs_differ_by_more_than_a_quarter_at_one_batch_are_not_on_the_page(
-    benchmarks: Path, batch: int
-) -> None:
-    results = [
-        tree(
-            batch=each, ratio=timed(0.9) if each != batch else {"lowest": 0.7, "median": 0.8, "highest": 0.9}
-        )
-        for each in (1, 8)
-        for tree in (plain, ours)
-    ]
-    save(benchmarks, *results)
-    assert section()[0][0][2:] == ["tokens identical", "-", "2026-11-23, H200"]
+    assert run.date == "2026-11-25"
+    assert section() == ([["DeepSeek MLA, EAGLE", "triton", "tokens identical", "2026-11-25, H200"]], [])
 
 
 def test_a_patch_whose_runs_all_gave_other_tokens_is_listed_with_them(
@@ -355,27 +291,18 @@ def test_patches_that_no_run_executed_are_listed_by_whether_they_are_on_by_defau
     )
 
 
-def test_of_a_run_beside_other_work_the_tokens_count_and_the_times_do_not(benchmarks: Path) -> None:
-    results = plain(batch=1, ratio=timed(1)), ours(batch=1, ratio=timed(0.8))
-    save(benchmarks, *results, day=24)
-    save(benchmarks, *results, day=25, untimed="other engines started meanwhile")
-    (run,) = known(benchmarks).where("26128") or ()
-    assert (run.date, run.ratios) == ("2026-11-25", {})
-    assert section()[0][0][2:] == ["tokens identical", "0.800 / -", "2026-11-24, H200"]
-
-
 def test_of_two_patched_trees_of_one_run_the_one_with_more_patches_is_the_cell(benchmarks: Path) -> None:
     more = TREES[1] | {"name": "more", "patches": ["26128", "27998", "31364"]}
     results = (plain(), a_result("more", **NEW_STYLE), ours(identical=False))
     save(benchmarks, *results, trees=(TREES[0], more, TREES[1]))
     ((_, _, *cells),), notes = section()
-    assert (cells, notes) == (["tokens identical", "-", "2026-11-23, H200"], [])
+    assert (cells, notes) == (["tokens identical", "2026-11-23, H200"], [])
 
 
 def test_some_scenarios_of_a_place_may_have_gone_otherwise(benchmarks: Path) -> None:
     for name, tokens in (("mla", True), ("mla-late", True), ("mla-eager", False), ("mla-edges", False)):
         save(benchmarks, plain(scenario=name), ours(scenario=name, identical=tokens))
-    ((_, _, cell, _, _),), notes = section()
+    ((_, _, cell, _),), notes = section()
     assert cell == "tokens identical in 2 of 4"
     assert notes == ["- DeepSeek MLA, EAGLE, triton:", "  - `mla-eager`, `mla-edges`: tokens differ"]
 
@@ -419,14 +346,14 @@ def test_a_patch_that_ran_is_not_merely_constructed(
 def test_what_is_written_is_what_commands_read(
     benchmarks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save(benchmarks, plain(), ours(batch=1, ratio=timed(0.9)))
+    save(benchmarks, plain(), ours(batch=1))
     save(benchmarks, plain(), ours(backend="fa3", reached=["27998", "26128"]))
-    found = known(benchmarks)
-    assert len(found.runs) == 2
+    known_runs = known(benchmarks)
+    assert len(known_runs.runs) == 2
     monkeypatch.setattr(load, "BUILT_IN", tmp_path / "patches")
     (tmp_path / "patches").mkdir()
-    (tmp_path / "patches" / runs.NAME).write_text(gpu_runs.written(found), encoding="utf-8")
-    assert runs.read() == found
+    (tmp_path / "patches" / runs.NAME).write_text(gpu_runs.written(known_runs), encoding="utf-8")
+    assert runs.read() == known_runs
 
 
 def test_the_published_file_is_what_the_published_results_come_to() -> None:
@@ -470,5 +397,5 @@ def test_a_file_of_which_no_engine_started_has_no_gpu_and_is_whole(benchmarks: P
     failing = {"identical": None, "started": False, "error": "start: no such option"}
     save(benchmarks, plain(**failing), ours(**{**failing, "reached": None}), machine={"cores": 16})
     ((_, _, *cells),), _ = section()
-    assert cells == ["did not start", "-", "2026-11-23, unknown GPU"]
+    assert cells == ["did not start", "2026-11-23, unknown GPU"]
     assert known(benchmarks).runs == ()

@@ -16,7 +16,7 @@ def test_the_site_is_built_from_the_readme_and_the_pages(tmp_path: Path) -> None
     assert made.returncode == 0, made.stderr
     first = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert (tmp_path / "benchmarks" / "gains.svg").is_file()
-    assert 'src="benchmarks/step-timelines.svg"' in first
+    assert 'src="benchmarks/gains.svg"' in first
     inside = set(re.findall(r'href="((?!https?:|#|\.\.)[\w/-]+/)(?:#[^"]*)?"', first))
     assert len(inside) > 10
     assert [link for link in inside if not (tmp_path / link / "index.html").is_file()] == []

@@ -111,7 +111,7 @@ def folder_of(root: Path, named: str, folder: Path) -> Path:
 
 
 def read(folder: Path) -> dict[str, str]:
-    return {each.name: each.read_text() for each in sorted(folder.iterdir()) if each.is_file()}
+    return {path.name: path.read_text() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
 def subjects(root: Path) -> list[str]:
@@ -522,8 +522,8 @@ def test_what_is_cut_empty_or_of_another_base_is_refused_before_anything_is_writ
     (given / "series").write_text("missing.patch\n")
     assert "missing.patch does not exist" in run(*words, code=2).output
     os.unlink(given / "series")
-    for each in given.iterdir():
-        each.unlink()
+    for path in given.iterdir():
+        path.unlink()
     assert "no patch is in the folder" in run(*words, code=2).output
 
 

@@ -208,10 +208,10 @@ def test_a_file_that_is_saved_at_any_moment_is_kept(
             except TreeError:
                 outcomes.add("refused")
         reached = faults.count >= number
-        kept = [each for each in fork.root.rglob("*") if ".git/" not in str(each) and each.is_file()]
-        assert not reached or any(each.read_bytes() == MINE for each in kept)
+        kept = [file for file in fork.root.rglob("*") if ".git/" not in str(file) and file.is_file()]
+        assert not reached or any(file.read_bytes() == MINE for file in kept)
         if Store(fork.package).pending:
-            assert MINE in (each.read_bytes() for each in kept)
+            assert MINE in (file.read_bytes() for file in kept)
         else:
             assert not (fork.root / ".git" / "index.lock").exists()
             at_new = git(fork.root, "rev-parse", "HEAD") == git(fork.root, "rev-parse", "newer")
@@ -551,8 +551,8 @@ def test_a_save_while_a_refused_move_is_taken_back_is_kept(fork: CheckoutTree, t
 
             with Faults(saving).on() as faults, suppress(TreeError, UnfinishedError):
                 move(fork)
-            kept = [each for each in fork.root.rglob("*") if ".git/" not in str(each) and each.is_file()]
-            assert faults.count < number or MINE in (each.read_bytes() for each in kept)
+            kept = [file for file in fork.root.rglob("*") if ".git/" not in str(file) and file.is_file()]
+            assert faults.count < number or MINE in (file.read_bytes() for file in kept)
             shutil.rmtree(fork.root)
             shutil.copytree(fresh, fork.root, symlinks=True)
             git(fork.root, "update-index", "-q", "--refresh")

@@ -259,7 +259,7 @@ def test_a_file_that_is_saved_meanwhile_is_kept(fork: CheckoutTree) -> None:
                 outcomes.add("unfinished")
             except TreeError:
                 outcomes.add("refused")
-        kept = [each for each in fork.package.rglob("*") if each.is_file() and each.read_bytes() == mine]
+        kept = [file for file in fork.package.rglob("*") if file.is_file() and file.read_bytes() == mine]
         assert kept or not saved
         if Store(fork.package).pending:
             kept[0].unlink()

@@ -75,13 +75,13 @@ def test_a_save_at_any_step_of_a_command_that_commits_is_kept(
     if name in {"revert", "rebase"}:
         api.commit(start, load.patches())
     codes: list[int] = []
-    at, path = 0, tmp_path
+    index, path = 0, tmp_path
     while not codes or MINE in path.read_bytes():
-        at += 1
-        tree = copied(start, tmp_path / str(at) / "fork")
+        index += 1
+        tree = copied(start, tmp_path / str(index) / "fork")
         path = tree.package / MIRROR
         words = [word.format(tree.root) for word in COMMANDS[name]]
-        with saving(tree, path, at).on():
+        with saving(tree, path, index).on():
             codes.append(CliRunner().invoke(main, words).exit_code)
         if Store(tree.package).pending:
             api.recover(open_tree(tree.root))

@@ -265,8 +265,8 @@ def test_a_kill_at_any_call_of_git_leaves_the_old_branch_or_the_new_one(
     git(fork.root, "branch", "start")
     kept = {name: value for name, value in whole(fork).items() if name not in ("files", "reflog", "git")}
     ended = []
-    for at in range(1, 200, 3):
-        reached = dying(lambda: api.commit(fork, load.patches(), ("t-flag",)), at)
+    for index in range(1, 200, 3):
+        reached = dying(lambda: api.commit(fork, load.patches(), ("t-flag",)), index)
         api.recover(fork)
         assert git(fork.root, "worktree", "list").count("\n") == 1
         assert git(fork.root, "status", "--porcelain") == ""

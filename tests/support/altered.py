@@ -92,8 +92,8 @@ def _changed(value: Any, chance: random.Random, others: Sequence[Any]) -> Any:
             return rest | {chance.choice(["../../x", "x\0", "/x", "more", "srt/x.py"]): value[key]}
         return value | {key: _changed(value[key], chance, others)}
     if isinstance(value, list) and value and chance.random() < 0.9:
-        at = chance.randrange(len(value))
-        return [*value[:at], _changed(value[at], chance, others), *value[at + 1 :]]
+        index = chance.randrange(len(value))
+        return [*value[:index], _changed(value[index], chance, others), *value[index + 1 :]]
     alike = [other for other in others if type(other) is type(value) and other != value]
     return chance.choice(alike if alike and chance.random() < 0.6 else ODD)
 
@@ -118,25 +118,25 @@ def altered_text(text: bytes, seed: int, parse: Callable[[bytes], object]) -> by
 def _with_odd_bytes(text: bytes, chance: random.Random) -> bytes:
     raw = bytearray(text)
     for _ in range(chance.randint(1, 4)):
-        at = chance.randrange(len(raw) + 1)
-        raw[at : at + chance.randint(0, 3)] = chance.choice(_BYTES)
+        index = chance.randrange(len(raw) + 1)
+        raw[index : index + chance.randint(0, 3)] = chance.choice(_BYTES)
     return bytes(raw)
 
 
 def _with_lines(text: bytes, chance: random.Random) -> bytes:
     lines = text.splitlines(keepends=True)
-    at, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+    index, other = chance.randrange(len(lines)), chance.randrange(len(lines))
     way = chance.randrange(5)
     if way == 0:
-        del lines[at]
+        del lines[index]
     elif way == 1:
-        lines.insert(other, lines[at])
+        lines.insert(other, lines[index])
     elif way == 2:
-        lines[at], lines[other] = lines[other], lines[at]
+        lines[index], lines[other] = lines[other], lines[index]
     elif way == 3:
-        lines[at] = b"    " + lines[at]
+        lines[index] = b"    " + lines[index]
     else:
-        lines[at] = lines[at][chance.choice([1, 4]) :]
+        lines[index] = lines[index][chance.choice([1, 4]) :]
     return b"".join(lines)
 
 
@@ -144,26 +144,26 @@ def _with_words(text: bytes, chance: random.Random) -> bytes:
     words = [*re.finditer(rb"\w+|[^\w\s]", text)]
     if not words:
         return text
-    at = chance.choice(words)
+    match = chance.choice(words)
     word = chance.choice([chance.choice(_WORDS), chance.choice(words)[0], b""])
-    return text[: at.start()] + word + text[at.end() :]
+    return text[: match.start()] + word + text[match.end() :]
 
 
 def _nested(text: bytes, chance: random.Random) -> bytes:
     words = [*re.finditer(rb"\w+", text)]
     if not words:
         return text
-    at, times = chance.choice(words), chance.choice([2, 20, 120, 3000])
+    match, times = chance.choice(words), chance.choice([2, 20, 120, 3000])
     opening, closing = chance.choice(
         [(b"(", b")"), (b"[", b"]"), (b"-", b""), (b"{1:", b"}"), (b"", b".a"), (b"", b"()")]
     )
-    return text[: at.start()] + opening * times + at[0] + closing * times + text[at.end() :]
+    return text[: match.start()] + opening * times + match[0] + closing * times + text[match.end() :]
 
 
 def _repeated(text: bytes, chance: random.Random) -> bytes:
     lines = text.splitlines(keepends=True)
-    at = chance.randrange(len(lines))
-    return b"".join([*lines[:at], *[lines[at]] * chance.choice([2, 50, 500]), *lines[at:]])
+    index = chance.randrange(len(lines))
+    return b"".join([*lines[:index], *[lines[index]] * chance.choice([2, 50, 500]), *lines[index:]])
 
 
 _WAYS = (_with_odd_bytes, _with_lines, _with_lines, _with_words, _with_words, _with_words, _nested, _repeated)

@@ -120,10 +120,11 @@ PATCHES = {
     "pk-fa3-draft-extend-graph": ("0.5.11", "0.5.22"),
     "pk-fa3-verify-schedule": ("0.5.11", "0.5.23"),
     "pk-hybrid-opt-out": ("0.5.11", "0.5.15.post1"),
+    "pk-planned-tail-graph": ("0.5.13", "0.5.23"),
     "pk-linear-launches": ("0.5.11", "0.5.14"),
     "pk-small-launches": ("0.5.11", "0.5.21"),
     "pk-step-inputs": ("0.5.11", "0.5.21"),
-    "pk-tail-graph": ("0.5.11", "0.5.23"),
+    "pk-tail-graph": ("0.5.11", "0.5.12.post1"),
     "pk-triton-replay": ("0.5.11", "0.5.16"),
     "pk-trtllm-mha-opt-out": ("0.5.11", "0.5.13.post1"),
     "pk-verify-outputs": ("0.5.11", "0.5.21"),
@@ -133,7 +134,7 @@ PATCHES = {
 
 def on(release: str, spans: Mapping[str, tuple[str, str]]) -> frozenset[str]:
     """Return a table's entry for a release."""
-    at = RELEASES.index(release)
+    index = RELEASES.index(release)
     return frozenset(
-        name for name, ends in spans.items() if RELEASES.index(ends[0]) <= at <= RELEASES.index(ends[1])
+        name for name, ends in spans.items() if RELEASES.index(ends[0]) <= index <= RELEASES.index(ends[1])
     )

@@ -89,8 +89,8 @@ def drop_parameters(module: ast.Module) -> None:
             del arguments.args[-last], arguments.defaults[-last]
         names = [argument.arg for argument in arguments.kwonlyargs]
         if EXTRA in names:
-            at = names.index(EXTRA)
-            del arguments.kwonlyargs[at], arguments.kw_defaults[at]
+            index = names.index(EXTRA)
+            del arguments.kwonlyargs[index], arguments.kw_defaults[index]
 
 
 def flatten_parameters(module: ast.Module) -> None:
@@ -299,8 +299,8 @@ def drop_member(module: ast.Module) -> None:
         ):
             flat = [
                 e
-                for each in node.args[1].elts
-                for e in (each.elts if isinstance(each, ast.Tuple) else [each])
+                for element in node.args[1].elts
+                for e in (element.elts if isinstance(element, ast.Tuple) else [element])
             ]
             kept = [e for e in flat if not (isinstance(e, ast.Name) and e.id == MEMBER)]
             node.args[1] = kept[0] if len(kept) == 1 else ast.Tuple(kept)
@@ -311,16 +311,18 @@ def drop_member(module: ast.Module) -> None:
 
 def reorganise_imports(module: ast.Module) -> None:
     """Import one name per statement, in reverse order."""
-    at = [index for index, item in enumerate(module.body) if isinstance(item, ast.Import | ast.ImportFrom)]
+    indices = [
+        index for index, item in enumerate(module.body) if isinstance(item, ast.Import | ast.ImportFrom)
+    ]
     singles: list[ast.stmt] = []
     future: list[ast.stmt] = []
-    for item in [module.body[index] for index in at]:
+    for item in [module.body[index] for index in indices]:
         if isinstance(item, ast.ImportFrom):
             split = [ast.ImportFrom(item.module, [name], item.level) for name in item.names]
             (future if item.module == "__future__" else singles).extend(split)
         elif isinstance(item, ast.Import):
             singles.extend(ast.Import([name]) for name in item.names)
-    rest = [item for index, item in enumerate(module.body) if index not in at]
+    rest = [item for index, item in enumerate(module.body) if index not in indices]
     opening = 1 if rest and is_docstring(rest[0]) else 0
     module.body = [*rest[:opening], *future, *reversed(singles), *rest[opening:]]
 

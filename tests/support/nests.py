@@ -18,7 +18,7 @@ def _around(before: str, inner: str, after: str) -> Callable[[int], str]:
 
 
 def _blocks(head: str) -> Callable[[int], str]:
-    return lambda count: "".join(f"{' ' * at}{head}:\n" for at in range(count)) + " " * count + "pass"
+    return lambda count: "".join(f"{' ' * index}{head}:\n" for index in range(count)) + " " * count + "pass"
 
 
 EXPRESSIONS: dict[str, Callable[[int], str]] = {
@@ -73,19 +73,21 @@ STATEMENTS: dict[str, Callable[[int], str]] = {
     "while": _blocks("while a"),
     "with": _blocks("with a"),
     "try": lambda count: (
-        "".join(f"{' ' * at}try:\n" for at in range(count))
+        "".join(f"{' ' * index}try:\n" for index in range(count))
         + " " * count
         + "pass\n"
-        + "".join(f"{' ' * at}finally: pass\n" for at in reversed(range(count)))
+        + "".join(f"{' ' * index}finally: pass\n" for index in reversed(range(count)))
     ),
     "def": _blocks("def a()"),
     "async def": _blocks("async def a()"),
     "class": _blocks("class A"),
     "else": lambda count: (
-        "".join(f"{' ' * at}if a: pass\n{' ' * at}else:\n" for at in range(count)) + " " * count + "pass"
+        "".join(f"{' ' * index}if a: pass\n{' ' * index}else:\n" for index in range(count))
+        + " " * count
+        + "pass"
     ),
     "cases": lambda count: (
-        "".join(f"{' ' * 2 * at}match a:\n{' ' * (2 * at + 1)}case _:\n" for at in range(count))
+        "".join(f"{' ' * 2 * index}match a:\n{' ' * (2 * index + 1)}case _:\n" for index in range(count))
         + " " * 2 * count
         + "pass"
     ),
@@ -98,10 +100,10 @@ STATEMENTS: dict[str, Callable[[int], str]] = {
     "items of with": lambda count: f"with {'(' * count}a{')' * count}: pass",
     "annotations": lambda count: f"a: {'a[' * count}a{']' * count}",
     "blocks behind a string": lambda count: "".join(
-        f"{' ' * at}if a:\n{' ' * (at + 1)}'''\n'''\n" for at in range(count)
+        f"{' ' * index}if a:\n{' ' * (index + 1)}'''\n'''\n" for index in range(count)
     ),
     "blocks behind a backslash": lambda count: (
-        "".join(f"\\\n{' ' * at}if a:\n" for at in range(count)) + "\\\n" + " " * count + "pass"
+        "".join(f"\\\n{' ' * index}if a:\n" for index in range(count)) + "\\\n" + " " * count + "pass"
     ),
 } | {name: (lambda count, made=made: f"a = {made(count)}") for name, made in EXPRESSIONS.items()}
 

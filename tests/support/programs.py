@@ -14,7 +14,7 @@ import msgspec
 from patchkit.codemods.examination import Codemod, Examination, SiteState
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language.scope import Scope, resolve
-from patchkit.tree.modules import plain
+from patchkit.tree.modules import text_module
 
 NOTE = "toy: so that it shows"
 
@@ -29,7 +29,7 @@ def program(text: str) -> str:
 
 
 def scope_in(source: str, at: str = "") -> Scope:
-    (scope,) = resolve(cst.parse_module(source) if source else plain(None), at)
+    (scope,) = resolve(cst.parse_module(source) if source else text_module(None), at)
     return scope
 
 

@@ -101,7 +101,12 @@ OWN = (
 OF_LATER_RELEASES = ("29354", "29368", "29792", "33892", "35748", "36140")
 """Patches for what came after the releases that have none."""
 
-PATCHES: tuple[Patch, ...] = tuple(patch for patch in load.patches() if patch.id not in OF_LATER_RELEASES)
+OF_LATER_CODE = ("pk-planned-tail-graph",)
+"""Patches that have no place in the first of these releases."""
+
+PATCHES: tuple[Patch, ...] = tuple(
+    patch for patch in load.patches() if patch.id not in (*OF_LATER_RELEASES, *OF_LATER_CODE)
+)
 
 
 def wheel(version: str) -> Path:
@@ -112,8 +117,8 @@ def wheel(version: str) -> Path:
     with FileLock(cache / f"sglang-{version}.lock"):
         if not any(cache.glob(name)):
             _download(version, cache)
-    (found,) = cache.glob(name)
-    return found
+    (path,) = cache.glob(name)
+    return path
 
 
 def _download(version: str, cache: Path) -> None:

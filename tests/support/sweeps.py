@@ -68,7 +68,7 @@ def swept(values: Iterable[object], represents: Callable[[object], bool]) -> lis
 
 def crossed(*values: Iterable[object], one_in: int) -> list[ParameterSet]:
     """Return all combinations as parameters, of which one in ``one_in`` is no sweep; of each value some are not."""
-    numbered = product(*(tuple(enumerate(each)) for each in values))
+    numbered = product(*(tuple(enumerate(value)) for value in values))
     return [
         pytest.param(
             *(value for _, value in combined),

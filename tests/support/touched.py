@@ -42,25 +42,25 @@ def touched(before: Path, after: Path) -> Touched:
                 new.add(f"{file}::{name}")
             elif _own(known[name]) == _own(function):
                 continue
-            line = min([function.lineno, *(each.lineno for each in function.decorator_list)])
+            line = min([function.lineno, *(node.lineno for node in function.decorator_list)])
             found[str(file), line, function.name] = f"{file}::{name}"
     return Touched(found, frozenset(new))
 
 
 def _functions(text: str) -> dict[str, _Function]:
-    found: dict[str, _Function] = {}
+    functions: dict[str, _Function] = {}
 
     def walk(node: ast.AST, *outer: str) -> None:
-        for each in ast.iter_child_nodes(node):
-            if isinstance(each, (*_FUNCTIONS, ast.ClassDef)):
-                if isinstance(each, _FUNCTIONS):
-                    found[".".join((*outer, each.name))] = each
-                walk(each, *outer, each.name)
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (*_FUNCTIONS, ast.ClassDef)):
+                if isinstance(child, _FUNCTIONS):
+                    functions[".".join((*outer, child.name))] = child
+                walk(child, *outer, child.name)
             else:
-                walk(each, *outer)
+                walk(child, *outer)
 
     walk(ast.parse(text))
-    return found
+    return functions
 
 
 class _WithoutInner(ast.NodeTransformer):
@@ -74,5 +74,5 @@ class _WithoutInner(ast.NodeTransformer):
 def _own(function: _Function) -> str:
     """Return what a function's code is, without that of functions inside it."""
     outer = copy.deepcopy(function)
-    outer.body = [_WithoutInner().visit(each) for each in outer.body]
+    outer.body = [_WithoutInner().visit(node) for node in outer.body]
     return ast.dump(outer)

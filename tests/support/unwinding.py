@@ -67,7 +67,7 @@ def functions(text: bytes) -> dict[tuple[str, ...], Function]:
         for below in ast.iter_child_nodes(node):
             if isinstance(below, (ast.FunctionDef, ast.ClassDef)):
                 name = (*above, below.name)
-                first = min([below.lineno, *(each.lineno for each in below.decorator_list)])
+                first = min([below.lineno, *(node.lineno for node in below.decorator_list)])
                 if isinstance(below, ast.FunctionDef):
                     found[name] = Function(first - 1, below.end_lineno or 0)
                 walk(below, name)
@@ -106,11 +106,11 @@ def copied_functions(changes: Sequence[FileChange]) -> Tally:
             continue
         old, new = change.before.splitlines(keepends=True), change.after.splitlines(keepends=True)
         before = functions(change.before)
-        for name, known in functions(change.after).items():
+        for name, function in functions(change.after).items():
             was = before.get(name, Function(0, 0))
-            if old[was.start : was.end] == new[known.start : known.end]:
+            if old[was.start : was.end] == new[function.start : function.end]:
                 continue
-            for copy, mine in copies(new, name[-1], known):
+            for copy, mine in copies(new, name[-1], function):
                 try:
                     merged = undo(change.file, change.after, b"".join(mine), change.before)
                 except ConflictError:

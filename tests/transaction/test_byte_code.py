@@ -44,7 +44,7 @@ def runs(tree: CheckoutTree, file: str, name: str) -> str:
 
 def cached(tree: CheckoutTree, file: str) -> list[str]:
     path = tree.package / file
-    return sorted(each.name for each in (path.parent / "__pycache__").glob(f"{path.stem}.*"))
+    return sorted(path.name for path in (path.parent / "__pycache__").glob(f"{path.stem}.*"))
 
 
 def test_what_is_applied_and_reverted_runs(tree: CheckoutTree) -> None:
@@ -135,7 +135,7 @@ def test_verify_reports_byte_code_that_a_write_does_not_reach(
         compiled(tree)
     run("apply", tree.package)
     checks = {each["check"]: each for each in answer("verify", tree.package, code=1)["checks"]}
-    found = [each for each in checks["byte-code"]["findings"] if each["file"] == MIRROR]
+    found = [check for check in checks["byte-code"]["findings"] if check["file"] == MIRROR]
     assert len(found) == 3, "one for each level of optimisation"
     assert all(f"Python 3.{sys.version_info.minor} does not compare" in each["message"] for each in found)
 

@@ -51,12 +51,12 @@ class Meanwhile:
 
 def beside(ask: Act, act: Act, copy: Callable[[int], CheckoutTree]) -> Iterator[tuple[CheckoutTree, object]]:
     """Yield each copy of a tree with its answer: in the first, ``act`` comes before the first read, and so on."""
-    for at in range(1, 1000):
-        tree = copy(at)
+    for index in range(1, 1000):
+        tree = copy(index)
         with pytest.MonkeyPatch.context() as patched:
-            meanwhile = Meanwhile(patched, at, partial(act, tree))
+            meanwhile = Meanwhile(patched, index, partial(act, tree))
             found = ask(tree)
-        if meanwhile.reads < at:
+        if meanwhile.reads < index:
             return
         yield tree, found
 
@@ -87,7 +87,7 @@ def commit(tree: CheckoutTree) -> object:
 
 
 def status(tree: CheckoutTree) -> object:
-    return {each.state.value for each in api.status(tree, load())}
+    return {status.state.value for status in api.status(tree, load())}
 
 
 def diff(tree: CheckoutTree) -> object:
@@ -138,9 +138,9 @@ def test_a_port_beside_a_save_is_that_of_before_or_after_it(tmp_path: Path) -> N
 
     def ported(tree: CheckoutTree) -> object:
         with Source(("HEAD",), "", theirs.root) as source:
-            found = port(source, tree, keep_going=True, allow_dirty=True, dry_run=True)
-        edits = [(file.onto, edit.outcome) for file in found.changes[0].files for edit in file.edits]
-        return edits, found.changed
+            result = port(source, tree, keep_going=True, allow_dirty=True, dry_run=True)
+        edits = [(file.onto, edit.outcome) for file in result.changes[0].files for edit in file.edits]
+        return edits, result.changed
 
     def save(tree: CheckoutTree) -> None:
         edit(tree, CRLF, b"stride = 1", b"stride = 2")
@@ -247,10 +247,10 @@ def test_two_writes_that_undo_each_other_are_noticed(tree: CheckoutTree, before:
     before(tree)
     store = Store(tree.package)
     os.utime(store.path if store.path.exists() else tree.package, (0, 0))
-    known = store.generation
+    generation = store.generation
     api.apply(tree, load(), ("t-stop",))
     api.revert(tree, load(), ("t-stop",))
     if before is nothing:
         revert(tree)
         assert not store.path.exists()
-    assert store.generation != known
+    assert store.generation != generation

@@ -29,7 +29,7 @@ DIFFERENCE = """\
 
 
 def run(*arguments: object, code: int) -> str:
-    result = CliRunner().invoke(main, [str(each) for each in arguments])
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     assert result.exit_code == code, (result.output, result.exception)
     return result.output
 
@@ -185,8 +185,8 @@ def test_a_commit_and_a_diff_do_not_make_an_edited_edit_again_either(edited: Che
 
 def test_an_edit_that_was_taken_back_is_made_again(edited: CheckoutTree) -> None:
     lines = (edited.read(MIRROR) or b"").splitlines(keepends=True)
-    at = next(number for number, line in enumerate(lines) if b"first = " in line)
-    body = b"".join(lines[at - 1 : at + 3])
+    index = next(number for number, line in enumerate(lines) if b"first = " in line)
+    body = b"".join(lines[index - 1 : index + 3])
     edit(edited, MIRROR, body, b"        return self.copies\n")
     assert patch_of(edited)["state"] == "partial"
     run("apply", edited.root, "t-call", "--allow-dirty", code=0)
@@ -224,7 +224,7 @@ def test_the_ledger_and_the_next_commands_say_edited(edited: CheckoutTree) -> No
     (ref,) = json.loads(run("matrix", edited.root, "--refs", "HEAD", "--json", code=0))["rows"]
     assert next(c["state"] for c in ref["patches"] if c["patch"] == "t-call") == "edited"
     moves = json.loads(run("rebase", edited.root, "--onto", "HEAD", "--json", code=1))["patches"]
-    (move,) = (each for each in moves if each["id"] == "t-call")
+    (move,) = (move for move in moves if move["id"] == "t-call")
     assert (move["now"], move["then"]) == ("edited", "edited")
 
 
@@ -273,4 +273,4 @@ def test_a_line_that_a_file_has_hundreds_of_times_is_a_persons_where_a_patch_did
     rows = ["row,"] * 300
     written = [*rows[:150], "own,", *rows[150:]]
     there = [*written[:200], "mine,", *written[201:]]
-    assert difference(*("\n".join(each).encode() for each in (rows, written, there))) == ""
+    assert difference(*("\n".join(row).encode() for row in (rows, written, there))) == ""

@@ -298,7 +298,7 @@ def test_patches_of_one_place_with_a_line_of_a_person_between_them_are_reverted_
             commit(fork)
     if not committed:
         commit(fork)
-    own = [each for each in (fork.read(MIRROR) or b"").splitlines() if b"mine" in each]
+    own = [line for line in (fork.read(MIRROR) or b"").splitlines() if b"mine" in line]
     there = clone(fork, tmp_path)
     for tree in (fork, there):
         assert set(api.revert(tree, patches).patches) == {*ids}
@@ -307,7 +307,7 @@ def test_patches_of_one_place_with_a_line_of_a_person_between_them_are_reverted_
     assert [each.rstrip() for each in left if b"mine" in each] == own
     # A blank line that a patch put below its code stays below the person's.
     assert [each for each in left if each.strip() and b"mine" not in each] == [
-        each for each in SOURCES[MIRROR].splitlines(keepends=True) if each.strip()
+        line for line in SOURCES[MIRROR].splitlines(keepends=True) if line.strip()
     ]
 
 

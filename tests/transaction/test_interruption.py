@@ -281,8 +281,8 @@ def test_names_are_on_disk_before_what_relies_on_them(
     seen: list[tuple[str, set[str]]] = []
 
     def changed(folder: int, name: str) -> None:
-        asides = {staged_name(each) for names in waiting.values() for each in names}
-        mine = {each for names in waiting.values() for each in names}.difference(asides)
+        asides = {staged_name(name) for names in waiting.values() for name in names}
+        mine = {name for names in waiting.values() for name in names}.difference(asides)
         seen.append((name, mine))
         waiting.setdefault(os.fstat(folder).st_ino, set()).add(name)
 
@@ -308,7 +308,7 @@ def test_names_are_on_disk_before_what_relies_on_them(
     assert not before[files[0]] & {journal, "objects", ".patchkit", *objects}
     recorded = {file_of(patch.id) for patch in TOYS}
     assert not before[min(recorded)] & {*files}
-    ended = max(at for at, (name, _) in enumerate(seen) if name == journal)
+    ended = max(index for index, (name, _) in enumerate(seen) if name == journal)
     assert not seen[ended][1] & {*recorded, *files}
     assert not any(journal in unflushed for _, unflushed in seen[ended + 1 :])
     assert not any(journal in names for names in waiting.values())

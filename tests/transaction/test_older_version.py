@@ -49,7 +49,7 @@ def patched(checkout: CheckoutTree, patch_folder: Path, monkeypatch: pytest.Monk
 
 
 def states(fork: CheckoutTree) -> dict[str, str]:
-    return {each.patch.id: each.state.value for each in api.status(fork, load())}
+    return {status.patch.id: status.state.value for status in api.status(fork, load())}
 
 
 def test_what_an_earlier_version_applied_is_reverted(patched: CheckoutTree) -> None:

@@ -328,8 +328,8 @@ def test_patches_gone_one_by_one_leave_a_person_s_edit_and_not_a_byte_more(
     with tempfile.TemporaryDirectory() as folder:
         tree = open_tree(write_package(Path(folder) / "sglang"))
         mirror = tree.package / MIRROR
-        for at, name in enumerate(applied):
-            if at == edited:
+        for index, name in enumerate(applied):
+            if index == edited:
                 mirror.write_bytes(edit_it(mirror.read_bytes()))
             api.apply(tree, PATCHES, (name,))
         if edited >= len(applied):

@@ -451,7 +451,7 @@ def test_upstreams_own_edits_of_a_patch_in_part_stay_upstreams(
     before = contents(fork)
     api.apply(fork, patches, ("9",))
     tidy(fork)
-    (status,) = (each for each in api.status(fork, patches) if each.patch.id == "9")
+    (status,) = (status for status in api.status(fork, patches) if status.patch.id == "9")
     assert status.state.value == "applied"
     assert [edit.state.value for edit in status.edits] == ["upstream", "applied"]
     api.revert(fork, patches)
@@ -521,7 +521,7 @@ def test_older_form_without_a_record_is_a_conflict_that_names_the_way(
     with pytest.raises(ConflictError):
         api.apply(fork, new, ("9",))
     assert contents(fork) == mine
-    (status,) = (each for each in api.status(fork, new) if each.patch.id == "9")
+    (status,) = (status for status in api.status(fork, new) if status.patch.id == "9")
     assert "revert it with the version of patchkit that applied it, then apply again" in status.reason
 
 
@@ -548,7 +548,7 @@ def test_edited_insertion_is_not_made_a_second_time(
     if not is_recorded:
         shutil.rmtree(fork.root / LOCK)
     mine = contents(fork)
-    (status,) = (each for each in api.status(fork, patches) if each.patch.id == "9")
+    (status,) = (status for status in api.status(fork, patches) if status.patch.id == "9")
     assert status.state.value == ("edited" if is_recorded else "conflict")
     with pytest.raises(ConflictError):
         api.apply(fork, patches, ("9",), allow_dirty=True)

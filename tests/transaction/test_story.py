@@ -79,7 +79,7 @@ class Answers:
 
     @staticmethod
     def of(tree: CheckoutTree, patches: PatchSet, names: tuple[str, ...]) -> Answers:
-        found = api.tree_status(tree, patches)
+        tree_status = api.tree_status(tree, patches)
         planned = [(c.file, c.before, c.after) for c in api.diff(tree, patches, IDS).changes]
         verdict = api.verify(tree, patches, Criteria(Confidence.LIKELY))
         checks = [(r.check, r.outcome, r.summary, r.findings) for r in verdict.results]
@@ -92,8 +92,10 @@ class Answers:
         except PatchkitError as error:
             refusal = str(error).replace(str(tree.root), "TREE")
         texts = {file: (tree.package / file).read_bytes() for file in tree.files("")}
-        statuses = [(s.patch.id, s.state, s.edits, s.reason) for s in found.patches if s.patch.id in IDS]
-        read = (statuses, found.unknown, rows, findings)
+        statuses = [
+            (s.patch.id, s.state, s.edits, s.reason) for s in tree_status.patches if s.patch.id in IDS
+        ]
+        read = (statuses, tree_status.unknown, rows, findings)
         return Answers(read, planned, checks, refusal, reverted, texts)
 
 
@@ -232,7 +234,7 @@ class Story(RuleBasedStateMachine):
         """Return where a statement may be put: lines and the indents that go there."""
         root = outline(decoded(self._text(file)))
         return sorted(
-            {(each.line - 1, each.indent.encode()) for each in root.walk() if each.above is not None}
+            {(node.line - 1, node.indent.encode()) for node in root.walk() if node.parent is not None}
         )
 
     def _insert(self, file: str, at: int, lines: list[bytes]) -> None:
@@ -245,9 +247,9 @@ class Story(RuleBasedStateMachine):
     def insert(self, number: int, place: int) -> None:
         file = self._file(number)
         starts = self._starts(file)
-        at, indent = starts[place % len(starts)]
+        index, indent = starts[place % len(starts)]
         self.marks += 1
-        self._insert(file, at, [indent + b"mine_%d = 1" % self.marks])
+        self._insert(file, index, [indent + b"mine_%d = 1" % self.marks])
 
     @rule(number=files, place=places)
     def space_out(self, number: int, place: int) -> None:

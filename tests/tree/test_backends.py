@@ -48,9 +48,9 @@ def test_a_class_that_inherits_the_opt_out_and_reads_the_mirror_is_found() -> No
 
 
 def test_what_was_found_is_readable_after_the_syntax_trees_are_freed() -> None:
-    (found,) = inheriting(READS)
+    (inheriting_backend,) = inheriting(READS)
     memory.forget()
-    assert found.description == (
+    assert inheriting_backend.description == (
         "OwnBackend (srt/layers/attention/own_backend.py:4) inherits the opt-out of FastBackend and reads the mirror "
         "in init_replay"
     )

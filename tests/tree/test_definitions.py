@@ -81,7 +81,9 @@ def test_the_names_that_code_binds(code: str, names: str) -> None:
     module = ast.parse(code)
     assert names_in(module) == set(names.split())
     assert {name for node in own_statements(module.body) for name in bound_names(node)} == names_in(module)
-    found = {each.name for each in _definitions("a.py", code.encode()) if each.kind == "name"}
+    found = {
+        definition.name for definition in _definitions("a.py", code.encode()) if definition.kind == "name"
+    }
     assert found == names_in(module)
 
 
@@ -92,4 +94,4 @@ def test_a_group_of_exceptions_is_handled_as_others_are() -> None:
     except SyntaxError:
         pytest.skip("this Python does not know them")
     assert names_in(module) == {"a", "b", "c"}
-    assert [part.kind for part in outline(source).parts[0].parts] == ["try", "except"]
+    assert [part.kind for part in outline(source).children[0].children] == ["try", "except"]

@@ -27,7 +27,7 @@ def depth_of(node: cst.CSTNode) -> int:
     level: list[cst.CSTNode] = [node]
     while level:
         deepest += 1
-        level = [below for each in level for below in each.children]
+        level = [below for node in level for below in node.children]
     return deepest
 
 
@@ -71,9 +71,9 @@ def test_no_mixture_of_expressions_nests_deeper_than_is_counted(seed: int) -> No
         "'''\n" + "((((\n" * 3_000 + "'''",
         "f'''" + "<a-b.c>{a.b + c!r:>{d}} {{ " * 3_000 + "'''",
         "f'" + '{a["b"]} ' * 3_000 + "'",
-        "def a(" + ", ".join(f"a{at}: b.c = 1" for at in range(3_000)) + "): pass",
+        "def a(" + ", ".join(f"a{index}: b.c = 1" for index in range(3_000)) + "): pass",
         "if a:\n  pass\nelif b:\n  pass\nelse:\n  pass\n" * 3_000,
-        "\n".join(f"{' ' * 4 * at}if a:" for at in range(20)) + "\n" + " " * 80 + "a.b(c)",
+        "\n".join(f"{' ' * 4 * index}if a:" for index in range(20)) + "\n" + " " * 80 + "a.b(c)",
         "try: pass\n" + "except A: pass\n" * 3_000,
         "x = " + " or ".join(["a.b[c] == d.e(f)"] * 100),
     ],

@@ -218,8 +218,8 @@ def test_modules_share_the_functions_and_methods_that_both_have() -> None:
 
 def test_a_module_has_each_node_once() -> None:
     twice = parse((HEAD + PUT + DESK + DESK.replace("class Desk", "class Table") + PUT).encode())
-    found = [id(node) for node in nodes(twice)]
-    assert len(found) == len(set(found))
+    ids = [id(node) for node in nodes(twice)]
+    assert len(ids) == len(set(ids))
 
 
 def test_a_method_that_becomes_a_function_is_written_as_one() -> None:

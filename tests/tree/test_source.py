@@ -35,7 +35,7 @@ def test_a_source_that_compiles_has_no_fault_and_is_parsed_once() -> None:
 
 def test_a_statement_begins_with_its_decorators() -> None:
     tree = ast.parse("a = 1\n\n\n@one\n@two\ndef f():\n    pass\n")
-    assert [first_line(each) for each in tree.body] == [0, 3]
+    assert [first_line(node) for node in tree.body] == [0, 3]
 
 
 def test_new_lines_have_the_line_ends_of_a_file_and_its_own_keep_theirs() -> None:

@@ -46,15 +46,15 @@ def imported(folder: Path, text: str) -> CheckOutcome:
 
 
 def test_a_module_that_prints_and_is_imported_is_fine(tmp_path: Path) -> None:
-    found = imported(tmp_path, f"print({FAKE!r})\nimport not_installed_here\n")
-    assert found.findings == ()
-    assert found.notes == ("stand-ins for not_installed_here",)
+    outcome = imported(tmp_path, f"print({FAKE!r})\nimport not_installed_here\n")
+    assert outcome.findings == ()
+    assert outcome.notes == ("stand-ins for not_installed_here",)
 
 
 def test_a_module_that_installs_the_event_loop_of_an_absent_package_is_fine(tmp_path: Path) -> None:
     text = "import asyncio\nimport not_installed_here as uvloop\n"
-    found = imported(tmp_path, f"{text}asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())\n")
-    assert found.findings == ()
+    outcome = imported(tmp_path, f"{text}asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())\n")
+    assert outcome.findings == ()
 
 
 def test_an_error_is_found_with_its_line_whatever_the_module_prints(tmp_path: Path) -> None:
@@ -111,10 +111,10 @@ def test_modules_end_with_the_process_that_imports_them_or_at_the_limit(
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path / "sglang"), str(seconds)])
     group = 0
     try:
-        while not (found := list(tmp_path.glob("begun-*"))):
+        while not (paths := list(tmp_path.glob("begun-*"))):
             assert process.poll() is None
             time.sleep(0.02)
-        group = int(found[0].name.partition("-")[2])
+        group = int(paths[0].name.partition("-")[2])
         process.send_signal(end)
         assert ends(group)
     finally:

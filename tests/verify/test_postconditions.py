@@ -35,9 +35,9 @@ def checked(package: Path, default: str) -> CheckOutcome:
 def test_the_rest_of_a_change_that_upstream_made_in_part_is_missing_if_the_patch_is_a_default(
     tmp_path: Path, default: str, missing: bool
 ) -> None:
-    found = checked(write_package(tmp_path / "sglang", UPSTREAMS), default)
-    messages = [finding.message for finding in found.findings if finding.message.startswith("halved: ")]
-    assert ["halved: flag is not in place" in each for each in messages] == [True] * missing
+    outcome = checked(write_package(tmp_path / "sglang", UPSTREAMS), default)
+    messages = [finding.message for finding in outcome.findings if finding.message.startswith("halved: ")]
+    assert ["halved: flag is not in place" in message for message in messages] == [True] * missing
 
 
 def test_what_is_left_of_an_opt_in_patch_that_was_applied_is_missing(tmp_path: Path) -> None:
@@ -45,5 +45,5 @@ def test_what_is_left_of_an_opt_in_patch_that_was_applied_is_missing(tmp_path: P
     patch = toy("halved", *EDITS, default="false", upstream_when=f'["{MIRROR}::Mirror"]')
     Transaction(tree, allow_dirty=True).commit(make_plan(tree, [patch]))
     (tree.package / CRLF).write_bytes(SOURCES[CRLF])
-    (found,) = checked(tree.package, "false").findings
-    assert found.message.startswith("halved: flag is not in place")
+    (finding,) = checked(tree.package, "false").findings
+    assert finding.message.startswith("halved: flag is not in place")

@@ -434,13 +434,13 @@ def test_a_statement_of_a_patch_moved_above_what_it_needs_is_named(
     run("apply", tree.root, "26128")
     path = tree.package / "srt/managers/overlap_utils.py"
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    at = next(n for n, line in enumerate(lines) if "self.needs_cpu_seq_lens = needs_cpu_seq_lens" in line)
-    lines[at] = lines[at].replace("= needs", "= self.device is None or needs")
+    index = next(n for n, line in enumerate(lines) if "self.needs_cpu_seq_lens = needs_cpu_seq_lens" in line)
+    lines[index] = lines[index].replace("= needs", "= self.device is None or needs")
     path.write_text("".join(lines), encoding="utf-8")
     checks = {each["check"]: each for each in answer("verify", tree.root, code=1)["checks"]}
     assert checks["reads"]["findings"] == []
     start = next(n for n, line in enumerate(lines) if "self.future_ct = 0" in line)
-    lines.insert(start, lines.pop(at))
+    lines.insert(start, lines.pop(index))
     path.write_text("".join(lines), encoding="utf-8")
     checks = {each["check"]: each for each in answer("verify", tree.root, code=1)["checks"]}
     (finding,) = checks["reads"]["findings"]

@@ -103,10 +103,10 @@ class Calls:
         return Value(ANY)
 
     def _arguments(self, node: ast.Call, env: Environment) -> list[tuple[str | None, ast.expr, Value]]:
-        found: list[tuple[str | None, ast.expr, Value]] = []
+        given: list[tuple[str | None, ast.expr, Value]] = []
         for argument in node.args:
             value = self._evaluator.value(argument, env)
-            found.append((None, argument, self._frame.with_object(value, argument, env)))
+            given.append((None, argument, self._frame.with_object(value, argument, env)))
         for keyword in node.keywords:
             value = self._evaluator.value(keyword.value, env)
             if keyword.arg is None:
@@ -114,8 +114,8 @@ class Calls:
                 continue
             if keyword.arg in mirror.MIRROR:
                 self._frame.use_stale(keyword.value, value, env)
-            found.append((keyword.arg, keyword.value, self._frame.with_object(value, keyword.value, env)))
-        return found
+            given.append((keyword.arg, keyword.value, self._frame.with_object(value, keyword.value, env)))
+        return given
 
     def _builtin(self, name: str, node: ast.Call, env: Environment) -> Value | None:
         if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
@@ -277,7 +277,7 @@ class Calls:
         env: Environment,
     ) -> Value:
         results: list[Value] = []
-        plain = not any(value.missing for _, _, value in arguments)
+        is_known = not any(value.missing for _, _, value in arguments)
         for method, cls, base in targets:
             bound, places = bind(method, base, arguments)
             flags = (name for name, value in bound.items() if value.truth)
@@ -287,7 +287,9 @@ class Calls:
                 self._frame.use_stale(places[name], bound[name], env)
             made = Call(self._frame.context, method, cls, self._steps(bound, env))
             summaries = (
-                self._frame.questions.settled(made) if plain and not self._filled(bound, env) else None
+                self._frame.questions.known_outcomes(made)
+                if is_known and not self._filled(bound, env)
+                else None
             )
             if summaries is None:
                 entry, fields = self._entry_of(method, bound, places, node, env)

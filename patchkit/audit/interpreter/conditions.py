@@ -76,9 +76,9 @@ class Conditions:
             decided = {mode: compare_mode(node, mode) for mode in left.modes}
             if None not in decided.values():
                 return self._by_mode(left, decided, env)
-        known = self._compare(node, env)
-        if single and isinstance(operator, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and _are_members(known):
-            alike = known[0].kind == known[1].kind
+        compared = self._compare(node, env)
+        if single and isinstance(operator, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and _are_members(compared):
+            alike = compared[0].kind == compared[1].kind
             return (env, None) if alike is positive else (None, env)
         return env, env.copy()
 
@@ -220,12 +220,12 @@ def _are_members(values: Sequence[Value]) -> bool:
 def _narrowings(before: Environment, after: Environment | None) -> dict[int, int] | None:
     if after is None:
         return None
-    found: dict[int, int] = {}
+    narrowed: dict[int, int] = {}
     for cell, value in before.cells.items():
         now = after.cells.get(cell)
         if now is not None and now.identity == value.identity and now.nulls != value.nulls:
-            found[value.identity] = now.nulls
-    return found
+            narrowed[value.identity] = now.nulls
+    return narrowed
 
 
 def is_none(node: ast.expr) -> bool:

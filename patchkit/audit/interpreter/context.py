@@ -98,7 +98,7 @@ class Questions(Protocol):
     def forced_true(self) -> frozenset[str]:
         """Names that are true without the mirror."""
 
-    def settled(self, made: Call) -> list[Summary] | None:
+    def known_outcomes(self, made: Call) -> list[Summary] | None:
         """Return the outcomes of a call that adds nothing to what is known; None if it may add something."""
 
     def call(self, made: Call, entry: dict[str, Value], entry_fields: Fields) -> list[Summary]:

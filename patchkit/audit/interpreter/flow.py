@@ -131,9 +131,9 @@ class Interpreter:
             summary.result = join(summary.result, value)
             for key in summary.result_fields.keys() | result_fields.keys():
                 mine, theirs = summary.result_fields.get(key), result_fields.get(key)
-                known = mine if mine is not None else theirs
-                assert known is not None
-                summary.result_fields[key] = join(mine, theirs) if mine and theirs else known
+                assigned = mine if mine is not None else theirs
+                assert assigned is not None
+                summary.result_fields[key] = join(mine, theirs) if mine and theirs else assigned
             for written in summary.writes.keys() | writes.keys():
                 before, after = summary.writes.get(written), writes.get(written)
                 default = self._at_entry(*written)
@@ -143,9 +143,9 @@ class Interpreter:
             self._frame.questions.publish(self._frame.context, self._frame.classes.get(obj), obj, env)
 
     def _at_entry(self, name: str, attribute: str) -> Value:
-        known = self._frame.context.entry_fields.get((name, attribute))
-        if known is not None:
-            return known
+        value = self._frame.context.entry_fields.get((name, attribute))
+        if value is not None:
+            return value
         obj = self._frame.parameters[name]
         return self._frame.default_field(Value(SOME, obj=obj, cls=self._frame.classes.get(obj)), attribute)
 
@@ -308,7 +308,7 @@ class Interpreter:
 
     def _demanded(self, test: ast.expr, env: Environment) -> list[tuple[Value, ast.expr, ast.expr]]:
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-            return [found for part in test.values for found in self._demanded(part, env)]
+            return [demanded for part in test.values for demanded in self._demanded(part, env)]
         wanted: ast.expr | None = None
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.IsNot):
             wanted = test.left if is_none(test.comparators[0]) else None

@@ -195,15 +195,15 @@ class Frame:
         if self.questions.is_record(value.cls):
             for name in (*mirror.TRACKED, "forward_mode"):
                 self.read_field(value, name, env)
-        found: dict[str, Value] = {}
+        values: dict[str, Value] = {}
         nested = env.cells.get(("field", value.obj, "spec_info"))
         inner = nested.obj if nested is not None else None
         for cell, held in env.cells.items():
             if cell[1] != value.obj and (inner is None or cell[1] != inner):
                 continue
             if cell[2] in mirror.TRACKED or held.modes is not None or held.tainted or held.kind is not None:
-                found[cell[2] if cell[1] == value.obj else f"spec_info.{cell[2]}"] = held
-        return found
+                values[cell[2] if cell[1] == value.obj else f"spec_info.{cell[2]}"] = held
+        return values
 
     def merge(self, left: Environment | None, right: Environment | None) -> Environment | None:
         """Join two states; an attribute that one side never touched joins with its initial value."""
@@ -238,6 +238,6 @@ class Frame:
             return value
         obj = f"new:either:{name}"
         for attribute in (*mirror.TRACKED, "forward_mode"):
-            fields = (self.read_field(known, attribute, state) for known, state in (left, right))
+            fields = (self.read_field(side, attribute, state) for side, state in (left, right))
             env.cells[("field", obj, attribute)] = join(*fields)
         return replace(value, obj=obj)

@@ -66,7 +66,7 @@ class Apply(States, frozen=True, kw_only=True):
                 Marked.of(block, file=file, line=block.start + 1) for file, block in applied.marked
             ),
             inherited_opt_outs=tuple(
-                InheritedOptOut.of(each, backend=each.name) for each in applied.inheriting
+                InheritedOptOut.of(backend, backend=backend.name) for backend in applied.inheriting
             ),
             commits=tuple(commits),
             checks=checks_of(verdict) if verdict is not None else (),

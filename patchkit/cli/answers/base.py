@@ -29,8 +29,8 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         The answers in it are made of the results in those in the same way.
         """
         for name in cls.__struct_fields__:
-            known = (result for result in results if hasattr(result, name))
-            if name not in values and (result := next(known, None)) is not None:
+            having = (result for result in results if hasattr(result, name))
+            if name not in values and (result := next(having, None)) is not None:
                 values[name] = getattr(result, name)
         said = {name: _plain(value) for name, value in values.items() if value is not msgspec.UNSET}
         return msgspec.convert(SimpleNamespace(**said), cls, from_attributes=True)
@@ -113,7 +113,8 @@ class CommitAnswer(Answer, frozen=True, kw_only=True):
 
 def states(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchState, ...]:
     """Return the answers for patches on a tree."""
-    known, version = runs.read(), tree.version
+    known_runs, version = runs.read(), tree.version
     return tuple(
-        PatchState.of(status, status.patch, ran=known.all_ran(status.names, version)) for status in statuses
+        PatchState.of(status, status.patch, ran=known_runs.all_ran(status.names, version))
+        for status in statuses
     )

@@ -72,7 +72,7 @@ class Show(Listed, frozen=True, kw_only=True):
     runs_of_parts: dict[str, tuple[Run, ...] | None]
 
     @classmethod
-    def of_patch(cls, patch: Patch, known: KnownRuns) -> Show:
+    def of_patch(cls, patch: Patch, known_runs: KnownRuns) -> Show:
         """Return the answer for a patch and its runs."""
         return cls.of(
             patch,
@@ -84,6 +84,6 @@ class Show(Listed, frozen=True, kw_only=True):
                 )
                 for edit in patch.edits
             ),
-            runs=known.where(patch.id),
-            runs_of_parts={part.name: known.where(name_of(patch, part)) for part in patch.parts},
+            runs=known_runs.where(patch.id),
+            runs_of_parts={part.name: known_runs.where(name_of(patch, part)) for part in patch.parts},
         )

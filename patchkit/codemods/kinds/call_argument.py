@@ -125,13 +125,13 @@ class _CallArgument:
         name = syntax.typed(wanted.keyword, cst.Name).value
         missing: dict[Path, cst.Call] = {}
         done: set[Path] = set()
-        settled = {match.path for sign in self.already for match in sign.find(scope.node, scope.path)}
+        present = {match.path for sign in self.already for match in sign.find(scope.node, scope.path)}
         for match in [match for find in self.find for match in find.find(scope.node, scope.path)]:
             call = syntax.typed(syntax.node_at(scope.module, match.path), cst.Call)
-            found = next((a for a in call.args if a.keyword is not None and a.keyword.value == name), None)
-            if match.path in settled or (found is not None and syntax.same(found.value, wanted.value)):
+            argument = next((a for a in call.args if a.keyword is not None and a.keyword.value == name), None)
+            if match.path in present or (argument is not None and syntax.same(argument.value, wanted.value)):
                 done.add(match.path)
-            elif found is None:
+            elif argument is None:
                 missing[match.path] = call
             else:
                 return examination.ambiguous(

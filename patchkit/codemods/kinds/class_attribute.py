@@ -10,7 +10,7 @@ from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import syntax, texts
 from patchkit.codemods.language.comment import annotate
-from patchkit.codemods.language.definitions import assigned, beside
+from patchkit.codemods.language.definitions import assigned, insertion_index
 from patchkit.codemods.language.names import bound_otherwise
 from patchkit.codemods.language.scope import base_names, members
 from patchkit.codemods.language.template import render, render_below_blank_lines
@@ -55,21 +55,21 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
         if any(member.name.value == name for _, member in members(scope)):
             return examination.present(f"{scope.name} has its own {name}, which is kept")
         for existing in scope.body:
-            found = assigned(existing)
-            if found is not None and found[0] == name:
+            pair = assigned(existing)
+            if pair is not None and pair[0] == name:
                 if value is None:
                     return examination.present()
-                if found[1] is not None and syntax.same(found[1], value):
+                if pair[1] is not None and syntax.same(pair[1], value):
                     return examination.present()
                 existing_code = syntax.code_of(existing.with_changes(leading_lines=())).strip()
-                if found[1] is None:
+                if pair[1] is None:
                     return examination.ambiguous(
                         f"{scope.name} has `{existing_code}`, expected `{self.code.strip()}`"
                     )
                 return examination.present(f"{scope.name} has its own `{existing_code}`, which is kept")
         if bound_otherwise(scope, [name]):
             return examination.ambiguous(f"{scope.name} binds {name} in more than one way")
-        place = beside(scope, self.behind, self.before)
+        place = insertion_index(scope, self.behind, self.before)
         if value is None and place is None:
             return examination.absent(f"expected {self.behind or self.before} in {scope.name}")
         if place is not None:
@@ -77,18 +77,18 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
             body = scope.body
             return examination.ready(lambda: scope.with_body((*body[:place], added, *body[place:])))
         top = 1 if node.get_docstring() is not None else 0
-        at = _place(node, scope.body, statement) or top
+        index = _place(node, scope.body, statement) or top
 
         def rewrite() -> cst.Module:
             body = scope.body
             blank = (cst.EmptyLine(indent=False),)
-            is_first = at == top
-            lead = blank if at and is_first else ()
+            is_first = index == top
+            lead = blank if index and is_first else ()
             fresh = annotate(statement.with_changes(leading_lines=lead), note)
-            rest = body[at:]
+            rest = body[index:]
             if is_first and rest and not rest[0].leading_lines:  # type: ignore[attr-defined]
                 rest = (rest[0].with_changes(leading_lines=blank), *rest[1:])
-            return scope.with_body((*body[:at], fresh, *rest))
+            return scope.with_body((*body[:index], fresh, *rest))
 
         return examination.ready(rewrite)
 
@@ -232,7 +232,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
 
 def _place(node: cst.ClassDef, body: tuple[cst.BaseStatement, ...], statement: cst.BaseStatement) -> int:
     """Return the index after the fields if the attribute is a field, 0 if it goes to the top."""
-    fields = [index for index, each in enumerate(body) if _is_field(each)]
+    fields = [index for index, statement in enumerate(body) if _is_field(statement)]
     return fields[-1] + 1 if fields and _is_field(statement) and _has_fields(node) else 0
 
 
@@ -242,7 +242,7 @@ def _is_field(statement: cst.BaseStatement) -> bool:
 
 def _has_fields(node: cst.ClassDef) -> bool:
     """Return whether annotated names are parameters of the class's constructor, in their order."""
-    calls = (each.decorator for each in node.decorators)
+    calls = (decorator.decorator for decorator in node.decorators)
     names = {syntax.code_of(call.func if isinstance(call, cst.Call) else call) for call in calls}
     decorated = any(name.rsplit(".", 1)[-1] == "dataclass" for name in names)
     return decorated or bool({"NamedTuple", "Struct", "BaseModel"} & set(base_names(node)))

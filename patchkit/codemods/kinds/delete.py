@@ -165,10 +165,10 @@ class _Delete:
         around = sites.bindings_given(scope, self.context)
         if isinstance(around, examination.Examination):
             return around
-        found = [
+        matches = [
             statements.statement_of(scope.module, m) for m in self.find.find(scope.node, scope.path, around)
         ]
-        places = [match for match in found if match is not None]
+        places = [match for match in matches if match is not None]
         if not places:
             return examination.present()
         if len(places) > 1 and not self.every:
@@ -199,7 +199,7 @@ def _without(module: cst.Module, place: Match, note: str) -> cst.Module:
         blank = len(first.leading_lines) - len(own)  # type: ignore[attr-defined]
         lines = [
             *lead[: max(1, blank)],
-            *(cst.EmptyLine(comment=cst.Comment(each)) for each in removed_comments),
+            *(cst.EmptyLine(comment=cst.Comment(comment)) for comment in removed_comments),
             *own,
         ]
         rest = (annotate(first.with_changes(leading_lines=lines), note), *rest[1:])
@@ -208,5 +208,5 @@ def _without(module: cst.Module, place: Match, note: str) -> cst.Module:
         rest = (annotate(put_above(empty, removed_comments), note),)
     else:
         comments = [*removed_comments, *([f"# {note}"] if note else [])]
-        footer = [*(cst.EmptyLine(comment=cst.Comment(each)) for each in comments), *footer]
+        footer = [*(cst.EmptyLine(comment=cst.Comment(comment)) for comment in comments), *footer]
     return syntax.with_body(module, place.path, (*above, *rest), footer=footer)

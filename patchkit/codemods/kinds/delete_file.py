@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language.definitions import bound_names
-from patchkit.tree.modules import PlainText, is_no_file, plain
+from patchkit.tree.modules import PlainText, is_no_file, text_module
 
 if TYPE_CHECKING:
     from patchkit.codemods.examination import Codemod, Examination
@@ -56,7 +56,7 @@ class DeleteFile(Kind, frozen=True, kw_only=True, tag="delete-file", forbid_unkn
             return examination.ambiguous(f"the file also defines {', '.join(others)}, which would be lost")
         if self.digest and digest_of(scope.module.code) != self.digest:
             return examination.ambiguous("the file has changed, and the changes would be lost")
-        return examination.ready(lambda: plain(None))
+        return examination.ready(lambda: text_module(None))
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example("The file is removed.", 'names = ["lend"]', before="def lend(book): ...", after=""),

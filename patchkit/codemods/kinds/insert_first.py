@@ -122,9 +122,9 @@ class _Opening:
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the statements; the function itself is the site."""
-        found = next((sign for sign in self.already if sign.find(scope.node, scope.path)), None)
-        if found is not None:
-            return examination.present(form=found.text)
+        pattern = next((sign for sign in self.already if sign.find(scope.node, scope.path)), None)
+        if pattern is not None:
+            return examination.present(form=pattern.text)
         node, body = scope.node, scope.body
         if not isinstance(node, cst.FunctionDef):
             return examination.absent(f"{scope.name or 'the module'} is not a function")
@@ -133,8 +133,8 @@ class _Opening:
             return bindings
 
         def rewrite() -> cst.Module:
-            at = 1 if node.get_docstring() is not None else 0
+            index = 1 if node.get_docstring() is not None else 0
             fresh = render(self.code, bindings)
-            return scope.with_body((*body[:at], annotate(fresh[0], note), *fresh[1:], *body[at:]))
+            return scope.with_body((*body[:index], annotate(fresh[0], note), *fresh[1:], *body[index:]))
 
         return examination.ready(rewrite)

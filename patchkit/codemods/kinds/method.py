@@ -10,7 +10,7 @@ from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.comment import annotate
-from patchkit.codemods.language.definitions import beside, bound_name, bound_names, definitions_like
+from patchkit.codemods.language.definitions import bound_name, bound_names, definitions_like, insertion_index
 from patchkit.codemods.language.names import bound_otherwise
 from patchkit.codemods.language.statements import from_first_comment
 from patchkit.codemods.language.template import render
@@ -38,8 +38,8 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
     def codemod(self) -> Codemod:
         """Return the edit. Raise ValueError if ``code`` contains anything but methods."""
         with texts.naming("code"):
-            found = render(self.code, {})
-            if not found or not all(isinstance(node, cst.FunctionDef) for node in found):
+            statements = render(self.code, {})
+            if not statements or not all(isinstance(node, cst.FunctionDef) for node in statements):
                 raise ValueError(f"not only methods: {self.code.strip()!r}")
         return self
 
@@ -55,10 +55,10 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
         if taken:
             return examination.ambiguous(f"{scope.name} has a {taken[0]} that is not a method")
         spaced = [annotate(_below_blank_line(node), note) for node in missing]
-        at = beside(scope, self.behind, self.before)
+        index = insertion_index(scope, self.behind, self.before)
         body = scope.body
         return examination.ready(
-            lambda: scope.with_body((*body[:at], *spaced, *(() if at is None else body[at:])))
+            lambda: scope.with_body((*body[:index], *spaced, *(() if index is None else body[index:])))
         )
 
     VALID: ClassVar[tuple[Example, ...]] = (

@@ -11,7 +11,7 @@ from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.comment import annotate
-from patchkit.codemods.language.definitions import beside, bound_name, bound_names, definitions_like
+from patchkit.codemods.language.definitions import bound_name, bound_names, definitions_like, insertion_index
 from patchkit.codemods.language.imports import after_imports
 from patchkit.codemods.language.names import bound_otherwise, imported_names
 from patchkit.codemods.language.template import render, render_below_blank_lines
@@ -34,8 +34,8 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
     def codemod(self) -> Codemod:
         """Return the edit. Raise ValueError if ``code`` contains anything but definitions and assignments."""
         with texts.naming("code"):
-            found = render(self.code, {})
-            if not found or not all(map(bound_name, found)):
+            statements = render(self.code, {})
+            if not statements or not all(map(bound_name, statements)):
                 raise ValueError(f"not only definitions and assignments: {self.code.strip()!r}")
         return self
 
@@ -49,22 +49,27 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
         if taken:
             return examination.ambiguous(f"the module binds {taken[0]} to something else")
 
-        place = beside(scope, self.behind, self.before)
+        place = insertion_index(scope, self.behind, self.before)
 
         def rewrite() -> cst.Module:
             if place is not None:
                 first, *others = [
-                    each for each in render_below_blank_lines(self.code) if bound_name(each) not in bound
+                    statement
+                    for statement in render_below_blank_lines(self.code)
+                    if bound_name(statement) not in bound
                 ]
                 below = scope.body[place:]
                 return scope.with_body((*scope.body[:place], annotate(first, note), *others, *below))
-            at = after_imports(scope.module)
-            above, below = scope.body[:at], scope.body[at:]
+            index = after_imports(scope.module)
+            above, below = scope.body[:index], scope.body[index:]
             blank = cst.EmptyLine(indent=False)
             first = annotate(
                 _with_blank_lines(missing[0].with_changes(leading_lines=(blank,)), missing[0]), note
             )
-            spaced = [_with_blank_lines(each, last, each) for last, each in pairwise([*missing, *below[:1]])]
+            spaced = [
+                _with_blank_lines(statement, last, statement)
+                for last, statement in pairwise([*missing, *below[:1]])
+            ]
             return scope.with_body((*above, first, *spaced, *below[1:]))
 
         return examination.ready(rewrite)
@@ -116,10 +121,10 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
     )
 
 
-def _with_blank_lines(statement: cst.BaseStatement, *beside: cst.BaseStatement) -> cst.BaseStatement:
+def _with_blank_lines(statement: cst.BaseStatement, *neighbours: cst.BaseStatement) -> cst.BaseStatement:
     """Return a statement of a module, below two blank lines if it or a neighbour is a definition."""
     lead = statement.leading_lines  # type: ignore[attr-defined]
     blank = next((index for index, line in enumerate(lead) if line.comment is not None), len(lead))
-    is_wide = any(isinstance(each, (cst.FunctionDef, cst.ClassDef)) for each in beside)
+    is_wide = any(isinstance(neighbour, (cst.FunctionDef, cst.ClassDef)) for neighbour in neighbours)
     more = (cst.EmptyLine(indent=False),) * (2 - blank if is_wide else 0)
     return statement.with_changes(leading_lines=[*more, *lead])

@@ -33,8 +33,8 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
     def codemod(self) -> Codemod:
         """Return the edit. Raise ValueError if ``code`` is not one parameter with a default."""
         with texts.naming("code"):
-            found = self._parameters().params
-            if len(found) != 1 or (found[0].default is None and not self.behind):
+            parameters = self._parameters().params
+            if len(parameters) != 1 or (parameters[0].default is None and not self.behind):
                 raise ValueError(f"not one parameter with a default: {self.code.strip()!r}")
         return self
 
@@ -55,16 +55,18 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
             return examination.ambiguous(f"{scope.name} has a local variable {wanted.name.value}")
         for field in ("posonly_params", "params", "kwonly_params"):
             own = getattr(parameters, field)
-            at = next((at for at, each in enumerate(own) if each.name.value == self.behind), None)
-            if at is not None and at + 1 < len(own):
+            index = next(
+                (index for index, parameter in enumerate(own) if parameter.name.value == self.behind), None
+            )
+            if index is not None and index + 1 < len(own):
                 gap = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-                comma = own[at].comma if not comments_in([own[at].comma]) else gap
-                put = (*own[: at + 1], wanted.with_changes(comma=comma), *own[at + 1 :])
+                comma = own[index].comma if not comments_in([own[index].comma]) else gap
+                put = (*own[: index + 1], wanted.with_changes(comma=comma), *own[index + 1 :])
                 more = parameters.with_changes(**{field: put})
                 return examination.ready(
                     lambda: scope.with_node(annotate(node.with_changes(params=more), note))  # noqa: B023
                 )
-            if at is not None:
+            if index is not None:
                 break
         else:
             if wanted.default is None:

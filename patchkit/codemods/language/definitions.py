@@ -36,13 +36,17 @@ def bound_name(statement: cst.CSTNode) -> str | None:
     return pair[0] if pair is not None else None
 
 
-def beside(scope: Scope, behind: str, before: str) -> int | None:
+def insertion_index(scope: Scope, behind: str, before: str) -> int | None:
     """Return the index in a scope's body behind ``behind`` or before ``before``.
 
     None unless the scope binds one of the names exactly once.
     """
     for name, start in ((behind, 1), (before, 0)):
-        indices = [at for at, each in enumerate(scope.body, start) if name and bound_name(each) == name]
+        indices = [
+            index
+            for index, statement in enumerate(scope.body, start)
+            if name and bound_name(statement) == name
+        ]
         if len(indices) == 1:
             return indices[0]
     return None
@@ -58,5 +62,5 @@ def definitions_like(scope: Scope, statements: Iterable[cst.CSTNode]) -> str:
     """Return the code of a scope's own statements that bind the names which ``statements`` bind."""
     names = set(map(bound_name, statements)) - {None}
     own = dict.fromkeys((*scope.body, *(node for _, node in members(scope))))
-    found = [each for each in own if bound_name(each) in names]
-    return "".join(map(syntax.code_of, found))
+    own_found = [statement for statement in own if bound_name(statement) in names]
+    return "".join(map(syntax.code_of, own_found))

@@ -39,5 +39,5 @@ def ruff(source: bytes, *command: str) -> subprocess.CompletedProcess[bytes]:
 
 @functools.cache
 def _program() -> str:
-    found: str = find_ruff_bin()
-    return found
+    program: str = find_ruff_bin()
+    return program

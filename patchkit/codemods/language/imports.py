@@ -123,20 +123,20 @@ class Import:
     def add(self, module: cst.Module) -> cst.Module:
         """Return the module with the import, in sorted order among its imports."""
         wanted = self._import
-        at = after_imports(module)
+        index = after_imports(module)
         if isinstance(wanted, cst.ImportFrom) and wanted.module is not None:
-            at = _sorted_place(module, syntax.code_of(wanted.module), at)
-        return module.with_changes(body=(*module.body[:at], self._statement, *module.body[at:]))
+            index = _sorted_place(module, syntax.code_of(wanted.module), index)
+        return module.with_changes(body=(*module.body[:index], self._statement, *module.body[index:]))
 
 
 @lru_cache(maxsize=1024)
 def _import_in(code: str) -> cst.Import | cst.ImportFrom:
     """Return the import in a statement. Raise PatternError for any other code."""
     statements = render(code, {})
-    found = imports_in(statements[0]) if len(statements) == 1 else []
-    if len(found) != 1 or isinstance(found[0].names, cst.ImportStar):
+    imports = imports_in(statements[0]) if len(statements) == 1 else []
+    if len(imports) != 1 or isinstance(imports[0].names, cst.ImportStar):
         raise PatternError(f"not one import of names: {code.strip()!r}")
-    return found[0]
+    return imports[0]
 
 
 @lru_cache(maxsize=1024)

@@ -116,7 +116,7 @@ class _Line:
         """The identities of the line's nodes, which rewrites of other lines preserve."""
         values = [getattr(self.node, name) for name in self._fields]
         nodes = [
-            each for value in values for each in (value if isinstance(value, (tuple, list)) else [value])
+            item for value in values for item in (value if isinstance(value, (tuple, list)) else [value])
         ]
         return (self.depth, *(id(node) for node in nodes if isinstance(node, cst.CSTNode)))
 
@@ -189,12 +189,12 @@ def _with_forms(module: cst.Module, lines: Sequence[_Line], forms: Sequence[cst.
 
 def _with_parentheses(forms: Sequence[cst.CSTNode], width: int) -> Sequence[cst.CSTNode]:
     codes = [syntax.code_of(form) for form in forms]
-    chosen = {at: form for at, form in enumerate(forms) if _CHOICE.search(codes[at])}
+    chosen = {index: form for index, form in enumerate(forms) if _CHOICE.search(codes[index])}
     if not chosen:
         return forms
     parted = [syntax.code_of(syntax.as_statement(form.visit(_Parentheses()))) for form in chosen.values()]
     again = dict(zip(chosen, _formatted(parted, width), strict=True))
-    return [again.get(at, form) for at, form in enumerate(forms)]
+    return [again.get(index, form) for index, form in enumerate(forms)]
 
 
 class _Parentheses(cst.CSTTransformer):
@@ -210,10 +210,10 @@ class _Parentheses(cst.CSTTransformer):
 def _members(module: cst.Module) -> set[tuple[int, int]]:
     """Return depth and identity of the definitions in a module and its classes, most of which no patch changes."""
     inside = [
-        each
+        small
         for statement in module.body
         if isinstance(statement, cst.ClassDef)
-        for each in statement.body.body
+        for small in statement.body.body
     ]
     return {(0, id(statement)) for statement in module.body} | {(1, id(statement)) for statement in inside}
 
@@ -255,8 +255,7 @@ def _is_string(statement: cst.SimpleStatementLine) -> bool:
 def _formatted(codes: Sequence[str], width: int) -> Sequence[cst.CSTNode]:
     """Return each statement formatted, or all unchanged if the formatter fails."""
     made = formatted("".join(codes), width) if codes else ""
-    statements = parse_module("".join(codes) if made is None else made).body
-    return [statement.with_changes(leading_lines=()) for statement in statements]
+    return parse_module("".join(codes) if made is None else made).body
 
 
 def _with_sorted_imports(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:
@@ -265,7 +264,7 @@ def _with_sorted_imports(before: cst.Module, after: cst.Module, style: Style) ->
     body = list(after.body)
     for start, end in reversed([*_runs_of_imports(body)]):
         run = [syntax.typed(statement, cst.SimpleStatementLine) for statement in body[start:end]]
-        kept = [each for each in run if id(each) in old_statements]
+        kept = [line for line in run if id(line) in old_statements]
         if len(kept) < len(run):
             body[start:end] = _sorted(kept, run, style)
     return after.with_changes(body=body)
@@ -275,17 +274,17 @@ def _sorted(
     kept: list[cst.SimpleStatementLine], run: list[cst.SimpleStatementLine], style: Style
 ) -> list[cst.SimpleStatementLine]:
     """Return ``run`` sorted; unchanged if ``kept``, the imports that were there before, are not sorted."""
-    known = set(map(id, kept))
-    new = [id(each) not in known for each in run]
+    kept_ids = set(map(id, kept))
+    new = [id(line) not in kept_ids for line in run]
     lead, first = _parted(run[0])
     run = [first, *run[1:]]
     before = [_parted(kept[0])[1], *kept[1:]] if kept else []
     # A sorter puts a blank line above a comment, also above the comment of an edit.
-    above = {_code_alone(each): each.leading_lines for each, is_new in zip(run, new, strict=True) if is_new}
+    above = {_code_alone(line): line.leading_lines for line, is_new in zip(run, new, strict=True) if is_new}
     bare = [
-        each.with_changes(leading_lines=()) if is_new else each for each, is_new in zip(run, new, strict=True)
+        line.with_changes(leading_lines=()) if is_new else line for line, is_new in zip(run, new, strict=True)
     ]
-    text_before, text_after = ("".join(map(syntax.code_of, each)) for each in (before, bare))
+    text_before, text_after = ("".join(map(syntax.code_of, lines)) for lines in (before, bare))
     made = sorted_imports(text_before + _SEPARATOR + text_after, style.width, style.first_party)
     if made is None or not made.startswith(text_before):
         return [_above(run[0], lead), *run[1:]]
@@ -295,13 +294,13 @@ def _sorted(
         return [_above(run[0], lead), *run[1:]]
     # Unchanged imports stay the same nodes, so that they do not count as rewritten.
     nodes = {_code_alone(statement): statement for statement in run}
-    found = [syntax.typed(statement, cst.SimpleStatementLine) for statement in statements[cut + 1 :]]
+    written_lines = [syntax.typed(statement, cst.SimpleStatementLine) for statement in statements[cut + 1 :]]
     placed = []
-    for each in found:
-        code = _code_alone(each)
+    for line in written_lines:
+        code = _code_alone(line)
         own = above.get(code, ())
-        lines = own if own and own[0].comment is None else (*each.leading_lines, *own)
-        placed.append(nodes.get(code, each).with_changes(leading_lines=lines))
+        lines = own if own and own[0].comment is None else (*line.leading_lines, *own)
+        placed.append(nodes.get(code, line).with_changes(leading_lines=lines))
     return [_above(placed[0], lead), *placed[1:]]
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from libcst.metadata import (
-    Assignment,
     BuiltinAssignment,
     ComprehensionScope,
     ExpressionContext,
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from libcst.metadata import Scope as Binder
-    from libcst.metadata.scope_provider import BaseAssignment
 
     from patchkit.codemods.language.scope import Scope
 
@@ -40,7 +38,6 @@ class Names:
         self._module = wrapper.module
         self._scopes = wrapper.resolve(ScopeProvider)
         self._contexts = wrapper.resolve(ExpressionContextProvider)
-        self._walruses: set[cst.CSTNode | None] = set()
         for _, node in syntax.descend(self._module):
             self._note(node)
 
@@ -56,7 +53,6 @@ class Names:
             self._binder(node).record_assignment(node.value, node)
 
     def _note_walrus(self, node: cst.NamedExpr) -> None:
-        self._walruses.add(node.target)
         binder = self._binder(node)
         if isinstance(binder, ComprehensionScope):
             while isinstance(binder, ComprehensionScope):
@@ -66,22 +62,12 @@ class Names:
     def bound_in(self, scope: Scope) -> frozenset[str]:
         """Return the names that a scope itself binds in any way."""
         binder = self._inside(scope)
-        return frozenset(each.name for each in binder.assignments)
+        return frozenset(assignment.name for assignment in binder.assignments)
 
     def is_imported(self, scope: Scope, name: str) -> bool:
         """Return whether only imports bind a name that is read in a scope, or nothing does."""
-        found = self._bindings(self._inside(scope), name)
-        return all(isinstance(each, BuiltinAssignment | ImportAssignment) for each in found)
-
-    def _bindings(self, binder: Binder, name: str) -> set[BaseAssignment]:
-        """Return all bindings of the variable that ``name`` refers to in a scope."""
-        found = set(binder[name])
-        owner = next((each.scope for each in found), None)
-        # A walrus in a comprehension binds in the enclosing scope.
-        nodes = {each.node for each in found if isinstance(each, Assignment)}
-        if isinstance(owner, ComprehensionScope) and nodes <= self._walruses:
-            return self._bindings(owner.parent, name)
-        return found
+        bindings = self._inside(scope)[name]
+        return all(isinstance(binding, BuiltinAssignment | ImportAssignment) for binding in bindings)
 
     def _binder(self, node: cst.CSTNode) -> Binder:
         binder = self._scopes[node]
@@ -112,17 +98,19 @@ def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
     imported: set[str] = set()
     pending = [(child, step[0] in _BINDING) for step, child in syntax.children(node)]
     while pending:
-        found, is_target = pending.pop()
-        if type(found) is cst.Name:
-            given |= {found.value} if is_target else set()
-        elif type(found) is cst.ImportAlias:
-            imported.add(bound_as(found))
-        elif type(found) in syntax.STATEMENTS:  # Most statements stay the same between edits.
+        candidate, is_target = pending.pop()
+        if type(candidate) is cst.Name:
+            given |= {candidate.value} if is_target else set()
+        elif type(candidate) is cst.ImportAlias:
+            imported.add(bound_as(candidate))
+        elif type(candidate) in syntax.STATEMENTS:  # Most statements stay the same between edits.
             given, imported = (
-                one | other for one, other in zip((given, imported), may_bind(found), strict=True)
+                one | other for one, other in zip((given, imported), may_bind(candidate), strict=True)
             )
         else:
-            pending += [(child, is_target or step[0] in _BINDING) for step, child in syntax.children(found)]
+            pending += [
+                (child, is_target or step[0] in _BINDING) for step, child in syntax.children(candidate)
+            ]
     return frozenset(given), frozenset(imported)
 
 

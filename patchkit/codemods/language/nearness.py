@@ -49,9 +49,9 @@ class _MatchedRun(NamedTuple):
     first: int = -1
     pairs: tuple[tuple[int, int], ...] = ()
 
-    def and_then(self, wanted: int, found: int, score: float) -> _MatchedRun:
+    def and_then(self, wanted: int, matched: int, score: float) -> _MatchedRun:
         return _MatchedRun(
-            self.score + score, self.first if self.pairs else found, (*self.pairs, (wanted, found))
+            self.score + score, self.first if self.pairs else matched, (*self.pairs, (wanted, matched))
         )
 
 
@@ -90,11 +90,11 @@ def partly_bound(pattern: Pattern, statements: Sequence[cst.CSTNode]) -> Binding
 def _bound_in_row(wanted: Sequence[cst.CSTNode], body: Sequence[cst.CSTNode], bindings: Bindings) -> Bindings:
     statements = _statements(wanted)
     places = dict(_aligned(statements, body).pairs)
-    for number, at in places.items():
-        bindings = _bound_in(statements[number], body[at], bindings)
+    for number, position in places.items():
+        bindings = _bound_in(statements[number], body[position], bindings)
     number = 0
-    for each in wanted:
-        name = run_name(each)
+    for part in wanted:
+        name = run_name(part)
         if name is None:
             number += 1
         elif name != "_" and number - 1 in places and number in places:
@@ -108,7 +108,7 @@ def _bound_in(wanted: cst.CSTNode, node: cst.CSTNode, bindings: Bindings) -> Bin
         return whole
     if isinstance(wanted, cst.BaseSuite) and isinstance(node, cst.BaseSuite):
         return _bound_in_row(syntax.statements_of(wanted) or (), syntax.statements_of(node) or (), bindings)
-    left, right = ([child for _, child in syntax.children(each)] for each in (wanted, node))
+    left, right = ([child for _, child in syntax.children(parent)] for parent in (wanted, node))
     if type(wanted) is type(node) and len(left) == len(right):
         for one, other in zip(left, right, strict=True):
             bindings = _bound_in(one, other, bindings)
@@ -141,10 +141,10 @@ def _between(pattern: Pattern, chain: _MatchedRun, block: Path) -> Path | None:
         if run_name(node) is not None:
             before = None
             continue
-        _, at = next(places)
-        if before is not None and at > before + 1:
+        _, index = next(places)
+        if before is not None and index > before + 1:
             return (*block, ("body", before + 1))
-        before = at
+        before = index
     return None
 
 
@@ -179,11 +179,11 @@ def _aligned(wanted: Sequence[cst.CSTNode], body: Sequence[cst.CSTNode]) -> _Mat
     above = [_MatchedRun()] * (len(body) + 1)
     for number, statement in enumerate(wanted):
         row = [_MatchedRun()]
-        for at, node in enumerate(body):
-            options = [row[at], above[at + 1]]
+        for index, node in enumerate(body):
+            options = [row[index], above[index + 1]]
             score = _likeness(statement, node)
             if score:
-                options.append(above[at].and_then(number, at, score))
+                options.append(above[index].and_then(number, index, score))
             row.append(max(options, key=lambda chain: chain[:2]))
         above = row
     return above[-1]
@@ -208,9 +208,9 @@ def _likeness(wanted: cst.CSTNode, node: cst.CSTNode) -> float:
 def _holds(node: cst.CSTNode, wanted: cst.CSTNode) -> bool:
     """Return whether a block of a statement contains a match of ``wanted``, which is not a definition."""
     return not isinstance(node, cst.FunctionDef | cst.ClassDef) and any(
-        type(each) is type(wanted) and match_node(wanted, each, {}) is not None
+        type(statement) is type(wanted) and match_node(wanted, statement, {}) is not None
         for _, block in syntax.blocks_in(node)
-        for each in syntax.statements_of(block) or ()
+        for statement in syntax.statements_of(block) or ()
     )
 
 
@@ -219,10 +219,10 @@ def _assigned(statement: cst.CSTNode) -> frozenset[str]:
     targets: list[cst.BaseExpression] = []
     for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
         if isinstance(small, cst.Assign):
-            targets += [each.target for each in small.targets]
+            targets += [target.target for target in small.targets]
         elif isinstance(small, cst.AnnAssign | cst.AugAssign):
             targets.append(small.target)
-    names = (each.attr if isinstance(each, cst.Attribute) else each for each in targets)
+    names = (target.attr if isinstance(target, cst.Attribute) else target for target in targets)
     return frozenset(name.value for name in names if isinstance(name, cst.Name) and variable(name) is None)
 
 
@@ -255,7 +255,7 @@ def _unmatched_inside(wanted: cst.CSTNode, node: cst.CSTNode, where: Path) -> tu
             if isinstance(left, cst.Else) and isinstance(right, cst.Else):
                 left, right, path = left.body, right.body, (*path, ("body", None))
             inside, body = _statements(syntax.statements_of(left) or ()), syntax.statements_of(right) or ()
-            found = _first_unmatched(inside, _aligned(inside, body), body, path)
-            if found is not None:
-                return found
+            unmatched = _first_unmatched(inside, _aligned(inside, body), body, path)
+            if unmatched is not None:
+                return unmatched
     return wanted, where

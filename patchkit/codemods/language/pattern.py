@@ -60,13 +60,13 @@ def _match_arguments(
         if arg.keyword is None:
             if position >= len(positional) or positional[position].star != arg.star:
                 return None
-            found = positional[position]
+            given = positional[position]
             position += 1
         else:
             if arg.keyword.value not in keywords:
                 return None
-            found = keywords[arg.keyword.value]
-        step = match_node(arg.value, found.value, bindings)
+            given = keywords[arg.keyword.value]
+        step = match_node(arg.value, given.value, bindings)
         if step is None:
             return None
         bindings = step
@@ -121,8 +121,7 @@ def _match_annotated(pattern: Any, node: cst.AnnAssign, bindings: Bindings) -> B
 
 
 def _match_block(pattern: Any, node: cst.CSTNode, bindings: Bindings) -> Bindings | None:
-    run = _Run(pattern.body, syntax.statements_of(node) or (), to_end=True)
-    hit = next(run.ends(0, bindings), None)
+    hit = _Run(pattern.body, syntax.statements_of(node) or (), to_end=True).match(0, bindings)
     return None if hit is None else hit[1]
 
 
@@ -208,60 +207,57 @@ class _Run:
         """Return the last statement from which the patterns from each index on may match, -1 if there is none."""
         latest = [len(self.nodes)]
         for step in reversed(self.steps):
-            at = latest[-1]
+            position = latest[-1]
             if step.run is None:
-                at -= 1
-                while at >= 0 and not step.may_match(self.nodes[at]):
-                    at -= 1
-                if at < 0:
+                position -= 1
+                while position >= 0 and not step.may_match(self.nodes[position]):
+                    position -= 1
+                if position < 0:
                     return [-1] * (len(self.steps) + 1)
-            latest.append(at)
+            latest.append(position)
         return latest[::-1]
 
-    def ends(self, at: int, bindings: Bindings, index: int = 0) -> Iterator[tuple[int, Bindings]]:
-        """Yield the end and bindings of every match from statement ``at``, shortest gaps first."""
-        key = (index, at, id(bindings))
-        if key in self.dead:
-            return
-        hits = 0
-        for hit in self._tried(at, bindings, index):
-            hits += 1
-            yield hit
-        if not hits:
+    def match(self, position: int, bindings: Bindings, index: int = 0) -> tuple[int, Bindings] | None:
+        """Return end and bindings of the match from statement ``position`` with the shortest gaps, None if none is."""
+        key = (index, position, id(bindings))
+        hit = None if key in self.dead else self._tried(position, bindings, index)
+        if hit is None:
             self.dead[key] = bindings
+        return hit
 
-    def may_start(self, at: int, index: int = 0) -> bool:
+    def may_start(self, position: int, index: int = 0) -> bool:
         """Return False for a statement at which the pattern with this index, and so a match, cannot begin."""
-        if at > self.latest[index]:
+        if position > self.latest[index]:
             return False
         if index == len(self.steps) or self.steps[index].run is not None:
             return True
-        return self.steps[index].may_match(self.nodes[at])
+        return self.steps[index].may_match(self.nodes[position])
 
-    def _tried(self, at: int, bindings: Bindings, index: int) -> Iterator[tuple[int, Bindings]]:
+    def _tried(self, position: int, bindings: Bindings, index: int) -> tuple[int, Bindings] | None:
         if index == len(self.steps):
-            if at == len(self.nodes) or not self.to_end:
-                yield at, bindings
-            return
+            return (position, bindings) if position == len(self.nodes) or not self.to_end else None
         step = self.steps[index]
-        if step.run is not None:
-            for end in range(at, self.latest[index + 1] + 1):
-                if not self.may_start(end, index + 1):
-                    continue
-                bound = _bind(step.run, tuple(self.nodes[at:end]), bindings)
-                if bound is not None:
-                    yield from self.ends(end, bound, index + 1)
-        elif at <= self.latest[index]:
-            bound = match_node(step.pattern, self.nodes[at], bindings)
-            if bound is not None:
-                yield from self.ends(at + 1, bound, index + 1)
+        if step.run is None:
+            bound = (
+                match_node(step.pattern, self.nodes[position], bindings)
+                if position <= self.latest[index]
+                else None
+            )
+            return None if bound is None else self.match(position + 1, bound, index + 1)
+        for end in range(position, self.latest[index + 1] + 1):
+            if self.may_start(end, index + 1):
+                bound = _bind(step.run, tuple(self.nodes[position:end]), bindings)
+                hit = None if bound is None else self.match(end, bound, index + 1)
+                if hit is not None:
+                    return hit
+        return None
 
 
 _RUN = cst.SimpleStatementLine([cst.Expr(cst.Ellipsis())])
 
 
 def _between(nodes: Iterable[cst.CSTNode], other: cst.CSTNode) -> list[cst.CSTNode]:
-    return [each for node in nodes for each in (other, node)][1:]
+    return [part for node in nodes for part in (other, node)][1:]
 
 
 class _Indent(cst.CSTTransformer):
@@ -387,19 +383,19 @@ class Pattern:
         wanted = self.expression
         for where, node in syntax.descend(root, path, self._may_be_in):
             if type(node) is type(wanted):
-                found = match_node(wanted, node, given)
-                if found is not None:
-                    yield Match(where, found)
+                bindings = match_node(wanted, node, given)
+                if bindings is not None:
+                    yield Match(where, bindings)
 
     def _find_runs(self, root: cst.CSTNode, path: Path, given: Bindings) -> Iterator[Match]:
         for where, block in syntax.blocks_in(root, path, self._may_be_in):
             body = syntax.statements_of(block) or ()
             run = _Run(self.statements, body, to_end=False)
-            at = 0
-            while at < min(len(body), run.latest[0] + 1):
-                hit = next(run.ends(at, given), None) if run.may_start(at) else None
+            index = 0
+            while index < min(len(body), run.latest[0] + 1):
+                hit = run.match(index, given) if run.may_start(index) else None
                 if hit is None:
-                    at += 1
+                    index += 1
                 else:
-                    yield Match(where, hit[1], at, hit[0])
-                    at = max(hit[0], at + 1)
+                    yield Match(where, hit[1], index, hit[0])
+                    index = max(hit[0], index + 1)

@@ -81,22 +81,22 @@ def _members_below(statement: cst.CSTNode, path: Path) -> Iterator[tuple[Path, D
 @memory.cached(4096)
 def _by_name(block: cst.CSTNode) -> Mapping[str, tuple[Path, ...]]:
     """Return the paths in a block of the classes and functions that it defines."""
-    found: dict[str, tuple[Path, ...]] = {}
+    paths: dict[str, tuple[Path, ...]] = {}
     for path, node in _members(block, ()):
-        found[node.name.value] = (*found.get(node.name.value, ()), path)
-    return found
+        paths[node.name.value] = (*paths.get(node.name.value, ()), path)
+    return paths
 
 
 def resolve(module: cst.Module, dotted: str) -> list[Scope]:
     """Return every scope of ``module`` with this dotted name; a name may be defined several times."""
-    found = [Scope(module, (), "")]
+    scopes = [Scope(module, (), "")]
     for part in dotted.split(".") if dotted else ():
-        found = [
+        scopes = [
             Scope(module, (*outer.block, *path), f"{outer.name}.{part}".lstrip("."))
-            for outer in found
+            for outer in scopes
             for path in _by_name(syntax.node_at(module, outer.block)).get(part, ())
         ]
-    return found
+    return scopes
 
 
 def base_names(definition: cst.ClassDef) -> tuple[str, ...]:

@@ -50,8 +50,8 @@ def several(scope: Scope, paths: Iterable[Path]) -> Reason:
 def nearest_of(scope: Scope, finds: Iterable[Pattern]) -> tuple[Pattern, NearMatch] | None:
     """Return the pattern of statements that matches best, and where; None if none matches in part."""
     near = ((find, nearest_run(scope, find)) for find in finds if not find.is_expression)
-    matches = [(find, found) for find, found in near if found is not None]
-    return max(matches, key=lambda each: each[1].share, default=None)
+    matches = [(find, run) for find, run in near if run is not None]
+    return max(matches, key=lambda match: match[1].share, default=None)
 
 
 def lines_of(pattern: Pattern) -> list[str]:
@@ -64,10 +64,10 @@ def unmatched(scope: Scope, finds: Sequence[Pattern], where: str = "") -> Reason
 
     ``where`` tells where they are expected.
     """
-    found = nearest_of(scope, finds)
-    if found is None:
+    best = nearest_of(scope, finds)
+    if best is None:
         return nearest(scope, finds[0].text).after(f"expected `{plain(finds[0].text)}`{where}; ")
-    find, near = found
+    find, near = best
     body = syntax.statements_of(syntax.node_at(scope.module, near.block)) or ()
     bindings = partly_bound(find, body[near.start : near.end])
     expected, missing = plain(find.text, bindings), plain(near.missing, bindings)
@@ -113,7 +113,7 @@ def _statement_with(scope: Scope, line: str) -> Path | None:
         if line
         and path != scope.path
         and isinstance(node, cst.BaseStatement)
-        and any(line == each.strip() for each in split_lines(syntax.code_of(node)))
+        and any(line == text.strip() for text in split_lines(syntax.code_of(node)))
     ]
     return max(containing, key=len, default=None)
 
@@ -144,24 +144,24 @@ _TARGET = re.compile(r"[\w$.]*\.(\w+)\s*(?::[^=]*)?[-+*/|&]?=(?!=)")
 
 def _assigning(scope: Scope, name: str) -> list[str]:
     """Return the first line of each statement that assigns to the attribute ``name`` of something."""
-    found = []
+    found_sites = []
     for path, node in syntax.descend(scope.node, scope.path):
         targets = [node.target] if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign)) else []
-        if any(isinstance(each, cst.Attribute) and each.attr.value == name for each in targets):
-            found.append(line_of(scope, path))
-    return found
+        if any(isinstance(target, cst.Attribute) and target.attr.value == name for target in targets):
+            found_sites.append(line_of(scope, path))
+    return found_sites
 
 
 def bindings_given(scope: Scope, given: Iterable[Pattern]) -> Bindings | examination.Examination:
     """Return the bindings of the patterns that must match around a site; all matches of a pattern must agree."""
     bindings: Bindings = {}
     for pattern in given:
-        found = pattern.find(scope.node, scope.path, bindings)
-        if not found:
+        matches = pattern.find(scope.node, scope.path, bindings)
+        if not matches:
             return examination.absent(partial(unmatched, scope, (pattern,), " around the site"))
-        if any(not _agree(found[0].bindings, match.bindings) for match in found[1:]):
+        if any(not _agree(matches[0].bindings, match.bindings) for match in matches[1:]):
             return examination.ambiguous(f"`{plain(pattern.text)}` matches with different names")
-        bindings = found[0].bindings
+        bindings = matches[0].bindings
     return bindings
 
 

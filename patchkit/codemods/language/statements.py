@@ -96,9 +96,9 @@ class Statements:
 
     def examine(self, scope: Scope, note: str) -> examination.Examination:
         """Find the sites in ``scope``."""
-        found = [(sign, match) for sign in self.already for match in sign.find(scope.node, scope.path)]
-        marks = [match for _, match in found]
-        form = "\n".join(sign.text for sign, _ in found)
+        signs = [(sign, match) for sign in self.already for match in sign.find(scope.node, scope.path)]
+        marks = [match for _, match in signs]
+        form = "\n".join(sign.text for sign, _ in signs)
         if marks and self.place != "replace":
             return examination.present(form=form)
         given = bindings_given(scope, self.context)
@@ -150,18 +150,18 @@ def _edit_one(
     if match.start is None:
         return replace_expression(module, match.path, render_expression(variant.code, match.bindings), note)
     body = tuple(syntax.statements_of(syntax.node_at(module, match.path)) or ())
-    found = body[match.start : match.end]
-    lead = _lead(found[0])
-    bare = (_with_lead(found[0], ()), *found[1:])
+    matched = body[match.start : match.end]
+    lead = _lead(matched[0])
+    bare = (_with_lead(matched[0], ()), *matched[1:])
     fresh = render(variant.code, {**match.bindings, "found": bare})
     new: tuple[cst.BaseStatement, ...]
     if place == "before":
         first = annotate(_with_lead(fresh[0], (*_blank(lead), *_lead(fresh[0]))), note)
-        new = (first, *fresh[1:], _with_lead(found[0], from_first_comment(lead)), *found[1:])
+        new = (first, *fresh[1:], _with_lead(matched[0], from_first_comment(lead)), *matched[1:])
     elif place == "after":
         blank = len(variant.code) - len(variant.code.lstrip("\n"))
         lines = (*(cst.EmptyLine(indent=False),) * blank, *_lead(fresh[0]))
-        new = (*found, annotate(_with_lead(fresh[0], lines), note), *fresh[1:])
+        new = (*matched, annotate(_with_lead(fresh[0], lines), note), *fresh[1:])
     else:
         first = put_above(_with_lead(fresh[0], lead), lost(bare, fresh))
         first = _with_lead(first, (*_lead(first), *_lead(fresh[0])))

@@ -66,6 +66,9 @@ STATEMENTS = frozenset(
 COMPOUND = STATEMENTS - {cst.SimpleStatementLine}
 
 
+_RANKS = {name: rank for rank, name in enumerate(BLOCKS)}
+
+
 def _any(_node: cst.CSTNode) -> bool:
     return True
 
@@ -94,8 +97,7 @@ def children(node: cst.CSTNode) -> Iterator[tuple[Edge, cst.CSTNode]]:
             yield (name, None), value
         elif isinstance(value, (tuple, list)):
             for index, item in enumerate(value):
-                if is_node(item):
-                    yield (name, index), item
+                yield (name, index), item
 
 
 def descend(
@@ -104,11 +106,11 @@ def descend(
     """Yield ``node`` and its descendants with their paths, outermost first; of statements only ``is_included`` ones."""
     pending = [(path, node)]
     while pending:
-        where, found = pending.pop()
-        if type(found) in STATEMENTS and not is_included(found):
+        where, part = pending.pop()
+        if type(part) in STATEMENTS and not is_included(part):
             continue
-        yield where, found
-        pending += [((*where, step), child) for step, child in children(found)][::-1]
+        yield where, part
+        pending += [((*where, step), child) for step, child in children(part)][::-1]
 
 
 @memory.cached(1 << 14)
@@ -117,13 +119,13 @@ def names_in(node: cst.CSTNode) -> frozenset[str]:
     names: set[str] = set()
     pending = [child for _, child in children(node)]
     while pending:
-        found = pending.pop()
-        if type(found) is cst.Name:
-            names.add(found.value)
-        elif type(found) in STATEMENTS:  # Most statements stay the same between edits.
-            names |= names_in(found)
+        part = pending.pop()
+        if type(part) is cst.Name:
+            names.add(part.value)
+        elif type(part) in STATEMENTS:  # Most statements stay the same between edits.
+            names |= names_in(part)
         else:
-            pending += [child for _, child in children(found)]
+            pending += [child for _, child in children(part)]
     return frozenset({node.value, *names} if isinstance(node, cst.Name) else names)
 
 
@@ -133,17 +135,17 @@ def words_in(node: cst.CSTNode) -> frozenset[str]:
     words: set[str] = set()
     pending = list(children(node))
     while pending:
-        (name, _), found = pending.pop()
-        if type(found) is cst.Name:
+        (name, _), part = pending.pop()
+        if type(part) is cst.Name:
             # The name of an attribute or of a keyword argument is not a variable.
             if name not in {"attr", "keyword"}:
-                words.add(found.value)
-        elif type(found) is cst.SimpleString:
-            words.update(_WORD.findall(found.value))
-        elif type(found) in STATEMENTS:  # Most statements stay the same between edits.
-            words |= words_in(found)
+                words.add(part.value)
+        elif type(part) is cst.SimpleString:
+            words.update(_WORD.findall(part.value))
+        elif type(part) in STATEMENTS:  # Most statements stay the same between edits.
+            words |= words_in(part)
         else:
-            pending += children(found)
+            pending += children(part)
     return frozenset(words)
 
 
@@ -185,9 +187,9 @@ def as_expression(node: object) -> cst.BaseExpression:
     return typed(node, cst.BaseExpression)  # type: ignore[type-abstract]
 
 
-def order(path: Path) -> tuple[tuple[str, int], ...]:
-    """Return a sort key for paths in source order."""
-    return tuple((name, -1 if index is None else index) for name, index in path)
+def order(path: Path) -> tuple[tuple[int, int], ...]:
+    """Return a sort key for the paths of statements in source order: a header is before its blocks."""
+    return tuple((_RANKS.get(name, -1), -1 if index is None else index) for name, index in path)
 
 
 def replaced(module: cst.Module, path: Path, new: cst.CSTNode) -> cst.Module:
@@ -309,7 +311,7 @@ def _top_level_code(statement: cst.BaseStatement, indent: str, newline: str) -> 
         node: cst.CSTNode = statement
         if type(node) is cst.ClassDef and type(node.body) is cst.IndentedBlock and node.body.body:
             block = node.body
-            members = [_Written(_member_code(each, block.indent, indent, newline)) for each in block.body]
+            members = [_Written(_member_code(member, block.indent, indent, newline)) for member in block.body]
             node = node.with_changes(body=block.with_changes(body=members))
         return cst.Module((), default_indent=indent, default_newline=newline).code_for_node(node)
 

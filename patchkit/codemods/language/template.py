@@ -69,7 +69,7 @@ class _Fill(cst.CSTTransformer):
         statements = self.bindings.get(name)
         if not isinstance(statements, tuple):
             raise PatternError(f"$${name} is not bound to statements here")
-        return cst.FlattenSentinel(tuple(syntax.as_statement(each) for each in statements))
+        return cst.FlattenSentinel(tuple(syntax.as_statement(statement) for statement in statements))
 
 
 def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
@@ -84,14 +84,14 @@ def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
         if bindings:
             ast.parse(filled.code)
     except (cst.CSTValidationError, SyntaxError):
-        names = sorted(each.lstrip("$") for each in placeholders(template))
-        known = (
+        names = sorted(placeholder.lstrip("$") for placeholder in placeholders(template))
+        bound = (
             f"${name} is `{textwrap.shorten(syntax.code_of(_expression(name, bindings)), 60)}`"
             for name in names
             if isinstance(bindings.get(name), cst.BaseExpression)
         )
         what = textwrap.shorten(template, 60)
-        raise PatternError(f"`{what}` is not Python where {' and '.join(known)}") from None
+        raise PatternError(f"`{what}` is not Python where {' and '.join(bound)}") from None
     body = [syntax.as_statement(statement) for statement in filled.body]
     if header and body:
         first = body[0]
@@ -123,12 +123,12 @@ def readable(text: str, bindings: Bindings) -> str:
     """
     written = placeholders(text)
     left: dict[str, Value] = {}
-    for each in written:
-        name = each.lstrip("$")
-        if each.startswith("$$"):
-            known = isinstance(bindings.get(name), tuple)
+    for line in written:
+        name = line.lstrip("$")
+        if line.startswith("$$"):
+            is_tuple = isinstance(bindings.get(name), tuple)
             gap = cst.SimpleStatementLine([cst.Expr(cst.Name(f"{STATEMENTS}{name}"))])
-            left |= {} if known else {name: (gap,)}
+            left |= {} if is_tuple else {name: (gap,)}
         elif not isinstance(bindings.get(name), cst.BaseExpression):
             left[name] = cst.Name(name)
     try:

@@ -55,9 +55,9 @@ def require_bound(key: str, code: str, *binding: str, pattern: bool = False) -> 
 
 def in_place(find: str, code: str) -> str:
     """Return the pattern of an edit already made: the new code with ``$$found`` replaced by ``find``."""
-    found = textwrap.dedent(find).strip()
+    snippet = textwrap.dedent(find).strip()
     lines = []
     for line in split_lines(code):
         indent = line[: len(line) - len(line.lstrip())]
-        lines.append(textwrap.indent(found, indent) if "$$found" in line else line)
+        lines.append(textwrap.indent(snippet, indent) if "$$found" in line else line)
     return "\n".join(lines)

@@ -81,7 +81,7 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 texts.patterns("code", pair.code)
                 if target and f"${target}" not in text:
                     raise ValueError(f"key `target`: `find` has no ${target} to replace")
-                if target and any(re.search(rf"\${target}\b", each) for each in self.context):
+                if target and any(re.search(rf"\${target}\b", line) for line in self.context):
                     raise ValueError(
                         f"key `target`: `context` binds ${target}, so `find` has no place of its own for it; use "
                         "another name there"
@@ -90,8 +90,8 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
                     raise ValueError(
                         "key `find`: `code` would delete the code that `...` matches; use `$$name` or `$name` for it"
                     )
-                found = [] if target else ["$$found"]
-                texts.require_bound("code", pair.code, text, *self.context, *found)
+                wildcard = [] if target else ["$$found"]
+                texts.require_bound("code", pair.code, text, *self.context, *wildcard)
                 # Without a run of statements nothing is in between.
                 clear = clear_of if "$$" in text else ()
                 if clear:

@@ -28,10 +28,10 @@ class Assignments:
     def settling_statements(self, function: Function, frame: CallFrame) -> list[ast.stmt]:
         """Return the statements on which the wanted attributes of the first argument depend."""
         cls = getattr(frame.names.get(frame.itself), "cls", None)
-        found: list[ast.stmt] = self._memory.value(
+        statements: list[ast.stmt] = self._memory.value(
             ("slice", function, frame.itself, frame.wanted, cls), lambda: self._slice(function, frame)
         )
-        return found
+        return statements
 
     def _slice(self, function: Function, frame: CallFrame) -> list[ast.stmt]:
         body = function.node.body
@@ -72,10 +72,10 @@ class Assignments:
 
     def _acts(self, statement: ast.stmt) -> list[ast.AST]:
         """Return what a statement assigns, calls and returns; it is called once for each wanted attribute."""
-        found: list[ast.AST] = self._memory.value(
+        nodes: list[ast.AST] = self._memory.value(
             ("acts", statement), lambda: [node for node in walk(statement) if _acts(node)]
         )
-        return found
+        return nodes
 
     def receivers(
         self, node: ast.Call, module: Module, owner: Class | None, itself: str, names: Mapping[str, Any]
@@ -99,20 +99,20 @@ class Assignments:
         if position is None or not isinstance(func, ast.Name):
             return []
         called = self._program.resolve(module, func.id)
-        found = [(called, _parameter(called, position))] if isinstance(called, Function) else []
-        return [(function, place) for function, place in found if place]
+        receivers = [(called, _parameter(called, position))] if isinstance(called, Function) else []
+        return [(function, place) for function, place in receivers if place]
 
     def _methods_named(self, name: str, position: int | str) -> list[tuple[Function, str]]:
         """Return every method of a name, each with its parameter for an argument."""
 
-        def found() -> list[Function]:
+        def all_named() -> list[Function]:
             text = f"def {name}(".encode()
             files = [file for file, source in self._program.sources.items() if text in source]
             modules = [module for file in files if (module := self._program.module(file)) is not None]
             classes = [cls for module in modules for cls in module.classes.values()]
             return [cls.methods[name] for cls in classes if name in cls.methods]
 
-        methods: list[Function] = self._memory.value(("methods", name), found)
+        methods: list[Function] = self._memory.value(("methods", name), all_named)
         return [(method, place) for method in methods if (place := _parameter(method, position, skip=1))]
 
     def assigns(
@@ -129,8 +129,8 @@ class Assignments:
                 or (
                     isinstance(node, ast.Call)
                     and any(
-                        self.assigns(found, wanted, cls, place)
-                        for found, place in self.receivers(
+                        self.assigns(function, wanted, cls, place)
+                        for function, place in self.receivers(
                             node, function.module, function.owner, itself, names
                         )
                     )

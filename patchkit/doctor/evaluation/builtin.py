@@ -45,7 +45,7 @@ def _hasattr(evaluator: FunctionEvaluator, owner: Any, name: Any) -> Any:
 
 def _isinstance(evaluator: FunctionEvaluator, value: Any, classes: Any) -> Any:
     candidates = classes if isinstance(classes, tuple) else (classes,)
-    names = [getattr(each, "name", "") or getattr(each, "__name__", "") for each in candidates]
+    names = [getattr(candidate, "name", "") or getattr(candidate, "__name__", "") for candidate in candidates]
     if is_plain(value):
         return not {cls.__name__ for cls in type(value).__mro__}.isdisjoint(names)
     if isinstance(value, (Member, Instance)) and value.cls is not None:
@@ -54,19 +54,19 @@ def _isinstance(evaluator: FunctionEvaluator, value: Any, classes: Any) -> Any:
 
 
 def _range(_: FunctionEvaluator, *ends: Any) -> Any:
-    known = native(range, *ends) if all(isinstance(end, int) for end in ends) else None
-    return [Unknown("i")] if known is None or is_long(known) else known
+    numbers = native(range, *ends) if all(isinstance(end, int) for end in ends) else None
+    return [Unknown("i")] if numbers is None or is_long(numbers) else numbers
 
 
 def _next(evaluator: FunctionEvaluator, values: Any, *default: Any) -> Any:
-    found = evaluator.listed(values) or default
-    return found[0] if found else Unknown(f"next({label(values)})")
+    items = evaluator.listed(values) or default
+    return items[0] if items else Unknown(f"next({label(values)})")
 
 
 def _either(evaluator: FunctionEvaluator, values: Any, ending: bool) -> Any:
     if isinstance(values, Unknown):
         return values
-    return next((ending for each in evaluator.listed(values) if evaluator.truth(each) is ending), not ending)
+    return next((ending for item in evaluator.listed(values) if evaluator.truth(item) is ending), not ending)
 
 
 def _plain(make: Callable[..., Any]) -> Callable[..., Any]:

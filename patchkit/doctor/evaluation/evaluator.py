@@ -43,17 +43,17 @@ _DEPTH = 40
 
 
 class FunctionEvaluator(ExpressionEvaluator):
-    """Evaluates functions of one tree; ``known`` replaces names that are not evaluated from the tree's sources."""
+    """Evaluates functions of one tree; ``functions`` replaces names that are not evaluated from the tree's sources."""
 
     def __init__(
         self,
         program: Program,
-        known: Mapping[str, Callable[..., Any]],
+        functions: Mapping[str, Callable[..., Any]],
         ask: Callable[[str], bool],
         memory: KnownValues,
     ) -> None:
         self.program = program
-        self._known = known
+        self._known = functions
         self._ask = ask
         self._depth = 0
         self._memory = memory
@@ -77,9 +77,9 @@ class FunctionEvaluator(ExpressionEvaluator):
         if isinstance(called, NestedFunction):
             return self._run(called, args, named)
         if isinstance(called, Bound):
-            known = self._known.get(called.function.name)
-            if known is not None and called.receiver is None:
-                answer = self._known_answer(known, args, named)
+            substitute = self._known.get(called.function.name)
+            if substitute is not None and called.receiver is None:
+                answer = self._known_answer(substitute, args, named)
                 if answer is not NotImplemented:
                     return answer
             received = args if called.receiver is None else (called.receiver, *args)
@@ -117,8 +117,8 @@ class FunctionEvaluator(ExpressionEvaluator):
 
     def method_of(self, cls: Class | None, name: str, receiver: Any) -> Bound | None:
         """Return a class's method for an object, or None."""
-        found = self.program.method(cls, name) if cls is not None else None
-        return Bound(found, receiver) if found is not None else None
+        function = self.program.method(cls, name) if cls is not None else None
+        return Bound(function, receiver) if function is not None else None
 
     def listed(self, value: Any) -> list[Any]:
         """Return a value's items; those of an unknown value are one unknown item."""
@@ -131,15 +131,15 @@ class FunctionEvaluator(ExpressionEvaluator):
             return cls.name
         if name == "__mro__":
             return tuple(self.program.mro(cls))
-        for known in self.program.mro(cls):
-            if name in known.fields:
-                value = known.fields[name]
+        for ancestor in self.program.mro(cls):
+            if name in ancestor.fields:
+                value = ancestor.fields[name]
                 if self.program.is_enum(cls):
                     return Member(cls, name)
                 if value is not None:
-                    return self._eval(value, CallFrame(known.module, known, {}, []))
-            if name in known.methods:
-                method = known.methods[name]
+                    return self._eval(value, CallFrame(ancestor.module, ancestor, {}, []))
+            if name in ancestor.methods:
+                method = ancestor.methods[name]
                 return Bound(method, cls if "classmethod" in method.decorators else None)
         raise UndecidedError(f"{cls.name} has no {name}")
 
@@ -195,11 +195,11 @@ class FunctionEvaluator(ExpressionEvaluator):
         value = self._memory.value(("constants", module), lambda: _constants(module)).get(name)
         if value is not None:
             return self._eval(value, CallFrame(module, None, {}, []))
-        found = self.program.resolve(module, name)
-        if isinstance(found, Function):
-            return Bound(found)
-        if found is not None:
-            return found
+        definition = self.program.resolve(module, name)
+        if isinstance(definition, Function):
+            return Bound(definition)
+        if definition is not None:
+            return definition
         dotted, member = module.imports.get(name, ("", None))
         file = self.program.file_of(dotted) if dotted and member else None
         source = self.program.module(file) if file is not None else None
@@ -356,28 +356,28 @@ class FunctionEvaluator(ExpressionEvaluator):
             inner = node.func.value.func
             if isinstance(inner, ast.Name) and inner.id == "super":
                 return self._super(node, node.func.attr, frame)
-        if frame.wanted is not None and self._is_settled_by(node, frame):
+        if frame.wanted is not None and self._is_set_by(node, frame):
             return None
         called = self._eval(node.func, frame)
         args, named = self._given(node, frame)
         return self.call(called, args, named)
 
-    def _is_settled_by(self, node: ast.Call, frame: CallFrame) -> bool:
+    def _is_set_by(self, node: ast.Call, frame: CallFrame) -> bool:
         """Run the functions behind a call that set a wanted attribute; return whether there are any."""
         assert frame.wanted is not None
-        settling = [
+        setters = [
             (function, place)
             for function, place in self._assignments.receivers(
                 node, frame.module, frame.owner, frame.itself, frame.names
             )
             if self._assignments.assigns(function, frame.wanted, None, place)
         ]
-        if not settling:
+        if not setters:
             return False
         args, named = self._given(node, frame)
-        places = dict(settling)
+        places = dict(setters)
         if isinstance(node.func, ast.Attribute) and is_named(node.func.value, frame.itself):
-            runs = [(settling[0][0], (frame.names[frame.itself], *args), named)]
+            runs = [(setters[0][0], (frame.names[frame.itself], *args), named)]
         else:
             called = self._eval(node.func, frame)
             runs = [
@@ -392,11 +392,11 @@ class FunctionEvaluator(ExpressionEvaluator):
     def _super(self, node: ast.Call, name: str, frame: CallFrame) -> Any:
         receiver = frame.names.get(frame.itself)
         cls = getattr(receiver, "cls", None)
-        found = self.program.method(cls, name, frame.owner) if cls is not None else None
-        if found is None:
+        function = self.program.method(cls, name, frame.owner) if cls is not None else None
+        if function is None:
             return None
         args, named = self._given(node, frame)
-        return self._run(found, (receiver, *args), named, frame.wanted)
+        return self._run(function, (receiver, *args), named, frame.wanted)
 
 
 _OF_PLAIN = frozenset(
@@ -408,18 +408,18 @@ _OF_PLAIN = frozenset(
 
 
 def _formatted(method: Callable[..., str], _: FunctionEvaluator, *args: Any, **named: Any) -> Any:
-    known = all(map(is_plain, (*args, *named.values())))
-    return native(method, *args, **named) if known else Unknown(f"{method.__name__}()")
+    is_known = all(map(is_plain, (*args, *named.values())))
+    return native(method, *args, **named) if is_known else Unknown(f"{method.__name__}()")
 
 
 def _constants(module: Module) -> dict[str, ast.expr]:
-    found: dict[str, ast.expr] = {}
+    constants: dict[str, ast.expr] = {}
     for statement in module.tree.body:
         if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
             target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
             if isinstance(target, ast.Name):
-                found.setdefault(target.id, statement.value)
-    return found
+                constants.setdefault(target.id, statement.value)
+    return constants
 
 
 def _yields(function: Function) -> bool:

@@ -105,9 +105,9 @@ class ExpressionEvaluator(ABC):
 
     def _eval_boolop(self, node: ast.BoolOp, frame: CallFrame) -> Any:
         value: Any = None
-        for each in node.values:
-            value = self._eval(each, frame)
-            if each is not node.values[-1] and self.truth(value) is isinstance(node.op, ast.Or):
+        for operand in node.values:
+            value = self._eval(operand, frame)
+            if operand is not node.values[-1] and self.truth(value) is isinstance(node.op, ast.Or):
                 break
         return value
 
@@ -168,11 +168,11 @@ class ExpressionEvaluator(ABC):
         return self._eval(node.value, frame)
 
     def _eval_tuple(self, node: ast.Tuple | ast.List | ast.Set, frame: CallFrame) -> tuple[Any, ...]:
-        found: list[Any] = []
-        for each in node.elts:
-            value = self._eval(each, frame)
-            found += self._values(value) if isinstance(each, ast.Starred) else [value]
-        return tuple(found)
+        values: list[Any] = []
+        for element in node.elts:
+            value = self._eval(element, frame)
+            values += self._values(value) if isinstance(element, ast.Starred) else [value]
+        return tuple(values)
 
     def _eval_list(self, node: ast.List, frame: CallFrame) -> list[Any]:
         return list(self._eval_tuple(node, frame))
@@ -185,8 +185,8 @@ class ExpressionEvaluator(ABC):
             for key, value in zip(node.keys, node.values, strict=True)
             if key is not None
         ]
-        found: dict[Any, Any] = native(dict, pairs)
-        return found
+        table: dict[Any, Any] = native(dict, pairs)
+        return table
 
     def _eval_subscript(self, node: ast.Subscript, frame: CallFrame) -> Any:
         owner, index = self._eval(node.value, frame), self._eval(node.slice, frame)

@@ -21,7 +21,7 @@ from patchkit.verify import stand_ins
 from patchkit.verify.stand_ins import AnyName, Meta, stand_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from patchkit.doctor.execution.gpus import Gpu
 
@@ -90,7 +90,7 @@ class Installed(importlib.machinery.PathFinder):
 def install(gpu: Gpu, package: str) -> None:
     """Replace what a tree's settings ask of the machine: packages, versions, the GPU, programs and the hub."""
     Installed.absent = _ABSENT if gpu.is_amd else _ABSENT | _ON_AMD
-    usual = [each for each in sys.meta_path if each is not importlib.machinery.PathFinder]
+    usual = [finder for finder in sys.meta_path if finder is not importlib.machinery.PathFinder]
     sys.meta_path[:] = [Present(package), *usual, Installed, SettingsFinder(package, absent=Installed.absent)]
     for name, value in {"__int__": 0, "__index__": 0, "__float__": 0.0, "__len__": 0}.items():
         setattr(Meta, name, lambda _, value=value: value)
@@ -104,7 +104,9 @@ def install(gpu: Gpu, package: str) -> None:
     _hub()
     _transformers()
     _torch(gpu)
-    _programs(gpu)
+    have_programs(gpu)
+    # Libraries are looked up by programs, too.
+    importlib.import_module("ctypes.util").find_library = lambda _: None  # type: ignore[attr-defined]
 
 
 def _versions() -> None:
@@ -294,13 +296,13 @@ def _transformers() -> None:
         ".models.auto.configuration_auto",
         ".models.auto.modeling_auto",
     ):
-        found: Any = importlib.import_module(f"transformers{module}")
-        found.PretrainedConfig = found.PreTrainedConfig = Config
-        found.AutoConfig, found.GenerationConfig = AutoConfig, generation
-        found.CONFIG_MAPPING = Registry()
-        found.CONFIG_MAPPING_NAMES = {}
-        found.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = {}
-        found.layer_type_validation = lambda *_, **__: None
+        loaded: Any = importlib.import_module(f"transformers{module}")
+        loaded.PretrainedConfig = loaded.PreTrainedConfig = Config
+        loaded.AutoConfig, loaded.GenerationConfig = AutoConfig, generation
+        loaded.CONFIG_MAPPING = Registry()
+        loaded.CONFIG_MAPPING_NAMES = {}
+        loaded.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = {}
+        loaded.layer_type_validation = lambda *_, **__: None
 
 
 class DataType:
@@ -415,10 +417,10 @@ def have_adapters(names: Sequence[str]) -> None:
     os.listdir = lambda path=".": [*names] if path == _ADAPTERS else listed(path)  # type: ignore[assignment]
 
 
-def _programs(gpu: Gpu) -> None:
-    """Answer what the tree asks the driver's own programs; no program is started."""
+def have_programs(gpu: Gpu, other: Callable[..., Any] | None = None) -> None:
+    """Answer what the tree asks the driver's own programs; ``other`` runs the others, and without it none starts."""
 
-    def run(command: Any, *_: Any, **__: Any) -> subprocess.CompletedProcess[Any]:
+    def run(command: Any, *words: Any, **named: Any) -> Any:
         line = command if isinstance(command, str) else " ".join(map(str, command))
         if "memory.total" in line:
             return subprocess.CompletedProcess(command, 0, f"{gpu.memory}\n", "")
@@ -426,9 +428,8 @@ def _programs(gpu: Gpu) -> None:
             return subprocess.CompletedProcess(command, 0, f"{gpu.memory << 10}\n", "")
         if "compute_cap" in line:
             return subprocess.CompletedProcess(command, 0, "{}.{}\n".format(*gpu.capability), "")
-        raise FileNotFoundError(f"the settings are executed without {line[:80]}")
+        if other is None:
+            raise FileNotFoundError(f"the settings are executed without {line[:80]}")
+        return other(command, *words, **named)
 
     subprocess.run = run  # type: ignore[assignment]
-    subprocess.check_output = lambda command, *_, **__: run(command).stdout  # type: ignore[assignment]
-    # Libraries are looked up by programs, too.
-    importlib.import_module("ctypes.util").find_library = lambda _: None  # type: ignore[attr-defined]

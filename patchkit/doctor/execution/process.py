@@ -99,13 +99,13 @@ class Execution:
     def ask(self, gpu: str, request: Request, files: Mapping[str, str]) -> Executed:
         """Return what becomes of a launch on a GPU, on the tree with some ``files`` replaced."""
         key = gpu, bool(files)
-        known = self._processes.get(key)
-        if known is None or known.files != files or known.is_old:
-            if known is not None:
-                known.end()
+        process = self._processes.get(key)
+        if process is None or process.files != files or process.is_old:
+            if process is not None:
+                process.end()
             words = self._name, str(self._folder), gpu
-            known = self._processes[key] = _Process(self._private, words, files, self._open)
-        return known.ask(request)
+            process = self._processes[key] = _Process(self._private, words, files, self._open)
+        return process.ask(request)
 
 
 class _Process:
@@ -122,8 +122,8 @@ class _Process:
         self._failed = ""
         self._ended = False
         self._old_at = time.monotonic() + _LIFETIME - _SECONDS
-        for each in (answers, held):
-            stack.callback(os.close, each)
+        for descriptor in (answers, held):
+            stack.callback(os.close, descriptor)
         words = (str(_PATCHKIT), *words, str(channel), str(lifeline), str(_LIFETIME))
         self._process = subprocess.Popen(
             (sys.executable, "-B", "-c", _START, *words),

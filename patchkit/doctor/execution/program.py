@@ -198,15 +198,15 @@ class _Settings:
                 parser = self._parser
             else:
                 parser = self._made_parser()
-            parsed, settings = self._settled(parser, request)
+            parsed, settings = self._resolved(parser, request)
         except BaseException as error:
             by_parser = isinstance(error, _RefusedError)
-            known = [name for name in parser._option_string_actions if name.startswith("--")]
+            names = [name for name in parser._option_string_actions if name.startswith("--")]
             return {
                 "refused": _message(error),
                 "where": self._where(error) or (self._declared(_message(error)) if by_parser else ""),
                 "by_parser": by_parser,
-                "known": known if by_parser else [],
+                "known": names if by_parser else [],
                 "found": self._found,
             }
         finally:
@@ -226,7 +226,7 @@ class _Settings:
         importlib.import_module(f"{self._name}.srt.server_args").ServerArgs.add_cli_args(parser)
         return parser
 
-    def _settled(
+    def _resolved(
         self, parser: argparse.ArgumentParser, request: dict[str, Any]
     ) -> tuple[dict[str, Any], Any]:
         """Return a launch's settings before and after the start. Raise what the tree raises."""
@@ -259,18 +259,18 @@ class _Settings:
             file = frame.f_code.co_filename
             if file in files or not self._is_own(file):
                 return
-            each: FrameType | None = frame
-            while each is not None:
-                if each.f_code.co_name == "<module>" and self._is_own(each.f_code.co_filename):
+            caller: FrameType | None = frame
+            while caller is not None:
+                if caller.f_code.co_name == "<module>" and self._is_own(caller.f_code.co_filename):
                     return
-                each = each.f_back
+                caller = caller.f_back
             files.add(file)
 
         return trace
 
     def _placed(self, given: Any, request: dict[str, Any]) -> bool:
         """Let models be in folders that exist; return whether the model's own configuration is known."""
-        found = False
+        is_found = False
         for name, made in (("model_path", "model"), ("speculative_draft_model_path", "draft")):
             path = getattr(given, name, None)
             if not path:
@@ -286,11 +286,11 @@ class _Settings:
                     with open(os.path.join(made, file), "w", encoding="utf-8") as out:
                         json.dump(content, out)
                 setattr(given, name, os.path.abspath(made))
-            found = found or (made == "model" and (is_local or is_named))
-        if not found:
+            is_found = is_found or (made == "model" and (is_local or is_named))
+        if not is_found:
             # How long the model's texts can be is not known.
             os.environ.setdefault("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "1")
-        return found
+        return is_found
 
     def _check(self, settings: Any) -> None:
         if hasattr(settings, "check_server_args"):
@@ -368,7 +368,7 @@ class _Settings:
 
     def _last(self, lines: Iterable[tuple[str, int]]) -> str:
         """Return the last of some lines that is the tree's own."""
-        own = [each for each in lines if self._is_own(each[0])]
+        own = [entry for entry in lines if self._is_own(entry[0])]
         return f"{os.path.relpath(own[-1][0], self._package)}:{own[-1][1]}" if own else ""
 
     def _declared(self, refusal: str) -> str:
@@ -408,21 +408,21 @@ class _Settings:
 
 def _without_unknown(parser: argparse.ArgumentParser, words: Sequence[str | None]) -> list[str]:
     """Return words without those that are not known, nor an option that has no other value, nor what follows."""
-    found: list[str] = []
+    known_words: list[str] = []
     is_unknown = False
     for word in words:
         if word is None:
-            name = found[-1] if found and not is_unknown else ""
+            name = known_words[-1] if known_words and not is_unknown else ""
             actions = [parser._option_string_actions.get(name)]
             if actions == [None] and name.startswith("--"):
-                actions = [each[0] for each in parser._get_option_tuples(name)]
+                actions = [option[0] for option in parser._get_option_tuples(name)]
             if any(action is not None and action.nargs != 0 for action in actions):
-                found.pop()
+                known_words.pop()
             is_unknown = True
         elif word.startswith("-") or not is_unknown:
-            found.append(word)
+            known_words.append(word)
             is_unknown = False
-    return found
+    return known_words
 
 
 def _configured(parser: argparse.ArgumentParser, options: Sequence[tuple[str, list[str]]]) -> Iterator[str]:

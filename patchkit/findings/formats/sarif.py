@@ -61,7 +61,7 @@ def document(answer: SectionedReport) -> str:
 def _in_unicode(log: dict[str, Any]) -> str:
     """Return a log as JSON; half characters, as in a name that is not UTF-8, are spelled, since parsers refuse them."""
     text = json.dumps(log, indent=2)
-    return _ESCAPES.sub(lambda found: f"\\\\{found[1]}" if found[1] else found[0], text)
+    return _ESCAPES.sub(lambda match: f"\\\\{match[1]}" if match[1] else match[0], text)
 
 
 def _result(finding: Finding, ids: list[str], prefix: str) -> dict[str, Any]:

@@ -50,14 +50,18 @@ def document(
     shown = {row.state: row for row in matrix.rows if row.patches}
     for state, row in shown.items():
         for cell in row.patches:
-            found = tuple(diff for diff in diffs.get(state, ()) if diff.patch == cell.patch)
-            sites = tuple(each for each in conflicts.get(state, ()) if each.patch == cell.patch and each.edit)
+            diffs_of = tuple(diff for diff in diffs.get(state, ()) if diff.patch == cell.patch)
+            sites = tuple(
+                conflict
+                for conflict in conflicts.get(state, ())
+                if conflict.patch == cell.patch and conflict.edit
+            )
             sites = sites or tuple(
                 Conflict(cell.patch, site.edit, "", "", site.file, site.site, site.reason)
                 for site in cell.conflicts
             )
             opened[state, cell.patch] = details.setdefault(
-                _Detail(cell, found, sites), f"d{len(details) + 1}"
+                _Detail(cell, diffs_of, sites), f"d{len(details) + 1}"
             )
     counts = Counter(cell.label for row in matrix.rows for cell in row.patches)
     environment = jinja2.Environment(

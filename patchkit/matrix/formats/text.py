@@ -72,9 +72,9 @@ def _coloured(marks: str) -> str:
 
 
 def _conflicts(matrix: Matrix) -> dict[tuple[str, StuckEdit], list[str]]:
-    found: dict[tuple[str, StuckEdit], list[str]] = {}
+    groups: dict[tuple[str, StuckEdit], list[str]] = {}
     for row in matrix.rows:
         for cell in row.patches:
             for site in () if cell.label == LEFT_OUT else cell.conflicts:
-                found.setdefault((cell.patch, site), []).append(_short(row))
-    return found
+                groups.setdefault((cell.patch, site), []).append(_short(row))
+    return groups

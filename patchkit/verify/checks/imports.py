@@ -171,9 +171,9 @@ def _later(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
 
 def _blocks(statement: ast.stmt) -> list[ast.stmt]:
     """Return the statements of the blocks of a statement, without those of handlers."""
-    cases = [each for case in getattr(statement, "cases", ()) for each in case.body]
+    cases = [statement for case in getattr(statement, "cases", ()) for statement in case.body]
     blocks = (getattr(statement, name, ()) for name in ("body", "orelse", "finalbody"))
-    return [*cases, *(each for block in blocks for each in block)]
+    return [*cases, *(statement for block in blocks for statement in block)]
 
 
 def _handles(handler: ast.ExceptHandler) -> bool:
@@ -183,7 +183,7 @@ def _handles(handler: ast.ExceptHandler) -> bool:
 def _suppresses(item: ast.withitem) -> bool:
     call = item.context_expr
     is_one = isinstance(call, ast.Call) and last_name(call.func) == "suppress"
-    return is_one and any(_kinds(each) & _FAILURES for each in call.args)  # type: ignore[attr-defined]
+    return is_one and any(_kinds(argument) & _FAILURES for argument in call.args)  # type: ignore[attr-defined]
 
 
 def _kinds(kind: ast.expr) -> set[str]:
@@ -214,7 +214,7 @@ _PLAIN = re.compile(rb"^(?:class|def|async def)\s+(\w+)|^(\w+)\s*[:=]", re.MULTI
 
 @lru_cache(maxsize=512)
 def _plain_names(text: bytes) -> frozenset[bytes]:
-    return frozenset(found[1] or found[2] for found in _PLAIN.finditer(text))
+    return frozenset(match[1] or match[2] for match in _PLAIN.finditer(text))
 
 
 @lru_cache(maxsize=512)

@@ -39,12 +39,12 @@ def check(subject: Subject) -> CheckOutcome:
 def _breaks(subject: Subject, backend: InheritingBackend) -> Finding | None:
     """Return the most certain finding of the audit in a method of the class itself."""
     names = {f"{backend.name}.{name}" for name in backend.methods}
-    found = [
+    findings = [
         finding
         for finding in subject.report.at_least(Confidence.LIKELY).findings
         if finding.file == backend.file and finding.function in names
     ]
-    return min(found, key=lambda finding: finding.confidence.rank, default=None)
+    return min(findings, key=lambda finding: finding.confidence.rank, default=None)
 
 
 def _finding(backend: InheritingBackend, breaks: Finding) -> Finding:

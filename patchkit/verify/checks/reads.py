@@ -63,17 +63,17 @@ def check(subject: Subject) -> CheckOutcome:
 def _unbound(subject: Subject, written: dict[Module, frozenset[int]]) -> Iterator[Finding]:
     """Yield a finding for each name that a patch's line reads unbound, and that the original does not."""
     for module, lines in written.items():
-        found = [each for each in unbound_names(module.text) if each[1] in lines]
-        known = (
-            {name for name, _ in unbound_names(subject.originals.get(module.file) or b"")} if found else set()
+        names = [name for name in unbound_names(module.text) if name[1] in lines]
+        bound = (
+            {name for name, _ in unbound_names(subject.originals.get(module.file) or b"")} if names else set()
         )
-        for name, line in found:
-            if name in known:
+        for name, line in names:
+            if name in bound:
                 continue
             around = [
-                each.qualname
-                for each in module.all_functions()
-                if each.node.lineno <= line <= (each.node.end_lineno or 0)
+                function.qualname
+                for function in module.all_functions()
+                if function.node.lineno <= line <= (function.node.end_lineno or 0)
             ]
             where = around[-1] if around else ""
             message = f"{where or 'the module'} reads `{name}`, which nothing before this line binds"
@@ -103,7 +103,9 @@ def _unset(subject: Subject, function: Function, owner: Class, lines: Collection
                 message = f"{reads}, which nothing sets on a {owner.name}"
                 yield _finding(ATTRIBUTE, function.module, node.lineno, message, reader)
         elif function.name in CONSTRUCTORS and _is_early(program, owner, function, node):
-            method, first = next(each for known in program.mro(owner) for each in setters(known, name))
+            method, first = next(
+                setter for ancestor in program.mro(owner) for setter in setters(ancestor, name)
+            )
             place = f"{method.module.file}:{first.lineno}"
             message = f"{reads} during construction, before {method.qualname} ({place}) sets it"
             yield _finding(ATTRIBUTE, function.module, node.lineno, message, reader)
@@ -130,11 +132,11 @@ def _reads(function: Function) -> list[ast.Attribute]:
 
 def _is_early(program: Program, owner: Class, function: Function, read: ast.Attribute) -> bool:
     """Return whether nothing that a constructor does above a read can set the attribute, and no subclass does."""
-    at = read.lineno, read.col_offset
+    position = read.lineno, read.col_offset
     for node in walk(function.node):
         if isinstance(node, _LOOPS) and node.lineno <= read.lineno <= (node.end_lineno or 0):
             return False
-        is_above = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0)) < at
+        is_above = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0)) < position
         if is_above and (sets(node, read.attr) or (isinstance(node, ast.Call) and reaches_self(node))):
             return False
     return not any(
@@ -150,23 +152,23 @@ def reaches_self(call: ast.Call) -> bool:
         is_named(func.value, "self") or last_name(func.value) == "super"
     )
     passed = (*call.args, *(word.value for word in call.keywords))
-    return of_self or any(is_named(each, "self") for each in passed)
+    return of_self or any(is_named(argument, "self") for argument in passed)
 
 
 def _is_of_class(program: Program, cls: Class, name: str) -> bool:
     """Return whether the class itself provides an attribute: a method, property, value, class or dataclass field."""
     return any(
-        name in known.methods
-        or known.fields.get(name) is not None
-        or (name in known.fields and known.node.decorator_list)
-        or any(isinstance(each, ast.ClassDef) and each.name == name for each in known.node.body)
-        for known in program.mro(cls)
+        name in ancestor.methods
+        or ancestor.fields.get(name) is not None
+        or (name in ancestor.fields and ancestor.node.decorator_list)
+        or any(isinstance(child, ast.ClassDef) and child.name == name for child in ancestor.node.body)
+        for ancestor in program.mro(cls)
     )
 
 
 def _hides_attributes(cls: Class) -> bool:
     """Return whether objects of a class may have attributes that the source does not show."""
-    decorators = {last_name(each) for each in cls.node.decorator_list}
+    decorators = {last_name(decorator) for decorator in cls.node.decorator_list}
     by_name = any(word in method.source for method in cls.methods.values() for word in _BY_NAME)
     return by_name or bool(_HOOKS & cls.methods.keys() or cls.node.keywords or decorators - {"dataclass"})
 
@@ -180,7 +182,7 @@ def is_guarded(function: Function, name: str) -> bool:
 def _finding(rule: Rule, module: Module, line: int, message: str, reader: tuple[str, str]) -> Finding:
     """Return the finding of a line; ``reader`` is the function and what it reads."""
     above = (commenting_patches(text.encode() + b"\n") for text in reversed(module.lines[:line]))
-    by = next((min(found) for found in above if found), "")
+    by = next((min(names) for names in above if names), "")
     move = "move the read below the assignment"
     remedy = f"patchkit revert {by}, or {move}" if by else move
     function, expression = reader

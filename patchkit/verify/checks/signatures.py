@@ -157,7 +157,7 @@ def _calls_in(module: Module) -> Iterator[tuple[str, Class | None, ast.Call]]:
 
 def _overrides(subject: Subject) -> dict[bool, dict[str, list[_Callee]]]:
     """Return the overrides of the abstract backend's methods by name, those of multi-step drafts separately."""
-    found: dict[bool, dict[str, list[_Callee]]] = {False: {}, True: {}}
+    methods: dict[bool, dict[str, list[_Callee]]] = {False: {}, True: {}}
     roots = subject.program.classes_named(mirror.BACKEND_ROOT)
     names = {name for root in roots for name in root.methods if not name.startswith(_OF_MODELS)}
     for file, text in subject.sources.items():
@@ -168,21 +168,21 @@ def _overrides(subject: Subject) -> dict[bool, dict[str, list[_Callee]]]:
             steps = _STEPS in cls.name
             if steps or mirror.BACKEND_ROOT in subject.program.ancestors(cls):
                 for name in names & cls.methods.keys():
-                    found[steps].setdefault(name, []).append(_callee(cls.methods[name]))
-    return found
+                    methods[steps].setdefault(name, []).append(_callee(cls.methods[name]))
+    return methods
 
 
 def _patched_methods(subject: Subject) -> dict[str, list[_Callee]]:
     """Return the methods by name that patches edit and that the tree defines once."""
-    found: dict[str, list[_Callee]] = {}
+    methods: dict[str, list[_Callee]] = {}
     for _, edit in subject.in_place:
         owner, _, name = edit.site.rpartition(".")
         module = subject.program.module(edit.file) if owner and not name.startswith("__") else None
         method = module.classes[owner].methods.get(name) if module and owner in module.classes else None
         if method is not None:
-            found[name] = [_callee(method)]
+            methods[name] = [_callee(method)]
     defined = Counter(name for text in subject.sources.values() for name in _DEFINED.findall(text))
-    return {name: methods for name, methods in found.items() if defined[name.encode()] == 1}
+    return {name: methods for name, methods in methods.items() if defined[name.encode()] == 1}
 
 
 def _by_name(

@@ -65,12 +65,12 @@ def _broken(subject: Subject, cls: Class, chain: ast.Attribute) -> Iterator[Find
     owner: Class | None = cls
     function = cls.methods[_PROPERTY]
     for name in _names(function, chain):
-        known = (
+        is_known = (
             may_set(subject.program, owner, name)
             if owner is not None
             else any_file_sets(subject.sources, name)
         )
-        if not known:
+        if not is_known:
             where = owner.name if owner is not None else "any class of the tree"
             yield violation(
                 SLOT,

@@ -71,8 +71,8 @@ def _waits(body: Sequence[ast.AST], block: ast.With) -> bool:
         if _is_wait(statement):
             return True
         for _, part in ast.iter_fields(statement):
-            inner = [each for each in part if isinstance(each, ast.AST)] if isinstance(part, list) else []
-            if any(node is block for each in inner for node in walk(each)):
+            inner = [child for child in part if isinstance(child, ast.AST)] if isinstance(part, list) else []
+            if any(node is block for inner_node in inner for node in walk(inner_node)):
                 return _waits(inner, block)
     return False
 

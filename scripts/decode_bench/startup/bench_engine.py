@@ -2,7 +2,7 @@
 
 usage: bench_engine.py SETTINGS.json REPLIES, where REPLIES is the number of an inherited file descriptor.
 
-Launches of batches are recorded beside the settings.
+The runs of which a batch was launched are recorded beside the settings.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ import os
 import platform
 import sys
 import time
-from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from bench_options import adapted
-from bench_probe import DECODE_EVENT, RECORD, Ticket, read_launches
+from bench_probe import RECORD, Ticket, has_launched
 from bench_reach import PACKAGE, REACHED
 
 # Seconds for the last batch to end before the cache can be flushed.
 DRAIN = 10.0
-# Batches in a profile: the prefill, and enough decode steps after the profiler's own start-up.
-PROFILED = 28
 
 
 def flush(engine: Any) -> None:
@@ -48,21 +45,12 @@ def addresses(mode: str | None, count: int) -> dict[str, Any]:
 
 
 def generate(engine: Any, command: dict[str, Any], run: int, record: str, mode: str | None) -> dict[str, Any]:
-    """Run the requests of one command, and return outputs and launches.
+    """Run the requests of one command, and return their outputs.
 
     ``mode``: sglang's ``disaggregation_mode``, if the server has one.
     """
     requests = command["requests"]
     flush(engine)
-    if command["profile"]:
-        engine.start_profile(
-            output_dir=command["profile"],
-            num_steps=PROFILED,
-            activities=["CPU", "GPU"],
-            with_stack=False,
-            record_shapes=False,
-        )
-    began = time.monotonic()
     replies = engine.generate(
         input_ids=[request["prompt"] for request in requests],
         # The end token is not ignored: for a request that ignores it, sglang reserves the whole cache that it may
@@ -76,15 +64,9 @@ def generate(engine: Any, command: dict[str, Any], run: int, record: str, mode: 
         top_logprobs_num=2 if command["logprobs"] else 0,
         **addresses(mode, len(requests)),
     )
-    seconds = time.monotonic() - began
-    launches = read_launches(record, run)
-    if not launches:
+    if not has_launched(record, run):
         raise RuntimeError("The probe did not find the requests in this tree's scheduler: adapt its gate.")
-    return {
-        "seconds": seconds,
-        "outputs": [output(reply) for reply in replies],
-        "launches": [asdict(launch) for launch in launches],
-    }
+    return {"outputs": [output(reply) for reply in replies]}
 
 
 def sampling(request: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +87,7 @@ def output(reply: dict[str, Any]) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that figures depend on."""
+    """Return the versions that tokens depend on."""
     import torch
 
     gpu = driver = "none"
@@ -151,7 +133,7 @@ def main() -> None:
     known = list(inspect.signature(arguments).parameters)
     options = json.loads(settings.read_text())
     engine = sglang.Engine(**adapted(options, known))
-    reply({"sglang": sglang.__file__, "versions": versions(), "step_event": DECODE_EVENT})
+    reply({"sglang": sglang.__file__, "versions": versions()})
     for run, line in enumerate(sys.stdin):
         reply(generate(engine, json.loads(line), run, record, options.get("disaggregation_mode")))
     engine.shutdown()

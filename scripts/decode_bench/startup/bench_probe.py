@@ -1,12 +1,13 @@
-"""Make a scheduler run the same batches in every tree, and record when each decode step is launched.
+"""Make a scheduler run the same batches in every tree.
 
-An engine's own interface lacks three things:
+An engine's own interface lacks two things:
 
 * Requests enter, and are aborted, at a decode step that their id contains, not when they happen to arrive. Batches, and
   with them the rounding of every matrix product, are then the same in every tree and in every repeat, so that a
   differing token is a defect and not noise.
 * The random numbers of a run are the same in every tree and in every repeat.
-* The launch time of every batch is recorded without waiting: one small write of a few microseconds.
+
+That the scheduler was reached is recorded by the runs of which it launched a batch.
 
 A run may also request a pause on the GPU before each forward pass, which widens every race between the scheduler's
 stream and that of the forward pass.
@@ -20,9 +21,7 @@ import importlib.abc
 import importlib.machinery
 import os
 import re
-import struct
 import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,16 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import ModuleType
 
-# Environment variable: the file to which launch times are appended.
+# Environment variable: the file to which the run of each launched batch is appended.
 RECORD = "PATCHKIT_BENCH_RECORD"
 # Environment variable: the number of schedulers that share the requests of a run, if more than one.
 SHARES = "PATCHKIT_BENCH_SHARES"
-# Name of the trace event around the launch of a decode step.
-DECODE_EVENT = "patchkit.decode"
 SCHEDULER = "sglang.srt.managers.scheduler"
 MESSAGES = "sglang.srt.managers.io_struct"
 
-_LAUNCH = struct.Struct("<qqqq")
 _TICKET = re.compile(r"bench-(\d{4})-(\d{4})-(\d{4})-(\d{6})-(\d{6})-(\d{10})")
 
 
@@ -70,26 +66,10 @@ class Ticket:
         return cls(*map(int, found.groups())) if found else None
 
 
-@dataclass(frozen=True)
-class Launch:
-    """The launch of one batch."""
-
-    run: int
-    # Nanoseconds of the monotonic clock.
-    at: int
-    decode: bool
-    # Requests in the batch.
-    size: int
-
-
-def read_launches(record: str, run: int) -> list[Launch]:
-    """Return the launches of one run, oldest first, from the file that `RECORD` named."""
-    with open(record, "rb") as file:
-        return [
-            Launch(number, at, bool(decode), size)
-            for number, at, decode, size in _LAUNCH.iter_unpack(file.read())
-            if number == run
-        ]
+def has_launched(record: str, run: int) -> bool:
+    """Return whether the file that `RECORD` named has a batch of a run."""
+    with open(record) as file:
+        return f"{run}\n" in file
 
 
 class Gate:
@@ -157,7 +137,7 @@ class Gate:
 
 
 def instrument(scheduler: Any, record: str) -> None:
-    """Add a gate and a clock to an sglang scheduler class."""
+    """Add a gate to an sglang scheduler class."""
     import torch
 
     shares = int(os.environ.get(SHARES, "1"))
@@ -200,15 +180,12 @@ def instrument(scheduler: Any, record: str) -> None:
         decode = bool(batch.forward_mode.is_decode())
         # Every rank launches each batch; only one records it.
         if not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0:
-            os.write(file, _LAUNCH.pack(gate.run, time.monotonic_ns(), decode, len(batch.reqs)))
+            os.write(file, b"%d\n" % gate.run)
         gate.launched(decode)
         worker = self.model_worker
         if not hasattr(worker.forward_batch_generation, "pausing"):
             worker.forward_batch_generation = pausing(worker.forward_batch_generation)
-        if not decode:
-            return launch(self, batch, *arguments, **options)
-        with torch.profiler.record_function(DECODE_EVENT):
-            return launch(self, batch, *arguments, **options)
+        return launch(self, batch, *arguments, **options)
 
     scheduler.process_input_requests = process_input_requests
     scheduler.run_batch = run_batch
@@ -247,5 +224,5 @@ def on_import(name: str, then: Callable[[ModuleType], None]) -> None:
 
 
 def install(record: str) -> None:
-    """Instrument sglang's scheduler when it is imported; its launches are appended to the file ``record``."""
+    """Instrument sglang's scheduler when it is imported; the run of each batch is appended to the file ``record``."""
     on_import(SCHEDULER, lambda module: instrument(module.Scheduler, record))

@@ -31,9 +31,9 @@ def marked_lines(source: str) -> Mapping[int, frozenset[str]]:
     The body of a class, except for its functions, runs at import and does not count.
     """
     marks = {
-        number: found[1].strip()
+        number: match[1].strip()
         for number, line in enumerate(source.splitlines(), 1)
-        if (found := _MARK.match(line))
+        if (match := _MARK.match(line))
     }
     claimed: dict[int, set[str]] = {}
     for above, statement in _statements(ast.parse(source)) if marks else ():

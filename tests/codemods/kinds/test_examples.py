@@ -63,7 +63,7 @@ def test_program_or_edit_is_refused(kind: type[Kind], example: Example) -> None:
         with pytest.raises(ValueError, match=re.escape(example.refusal)):
             codemod_of(kind, example)
         return
-    found = examine(codemod_of(kind, example), ended(example.before), example.scope)
-    assert found.state in {SiteState.ABSENT, SiteState.AMBIGUOUS}
-    assert found.rewrite is None
-    assert example.refusal in found.reason
+    examination = examine(codemod_of(kind, example), ended(example.before), example.scope)
+    assert examination.state in {SiteState.ABSENT, SiteState.AMBIGUOUS}
+    assert examination.rewrite is None
+    assert example.refusal in examination.reason

@@ -43,6 +43,12 @@ def test_statements_go_in_front_below_the_blank_line() -> None:
     )
 
 
+def test_of_blank_lines_one_stays_above_what_goes_in_front() -> None:
+    check_transformed(
+        before("b = 2", "c()"), "a = 1\n\n\nb = 2\n", "a = 1\n\n# toy: so that it shows\nc()\nb = 2\n"
+    )
+
+
 def test_statements_go_behind_all_that_is_found() -> None:
     check_transformed(
         after("if len($k) == len($b):\n    ...", "$b.clear()"),

@@ -6,7 +6,13 @@ import libcst as cst
 import pytest
 
 from patchkit.codemods.language import syntax
-from patchkit.codemods.language.definitions import assigned, beside, bound_name, bound_names, definitions_like
+from patchkit.codemods.language.definitions import (
+    assigned,
+    bound_name,
+    bound_names,
+    definitions_like,
+    insertion_index,
+)
 from patchkit.codemods.language.scope import Scope, resolve
 
 
@@ -61,7 +67,7 @@ def test_a_definition_binds_its_name(code: str) -> None:
 )
 def test_a_place_beside_a_name_that_is_bound_once(behind: str, before: str, at: int | None) -> None:
     scope = top("first = 1\nopen_all()\ndef lend(): ...\ntwice = 1\ntwice = 2\n")
-    assert beside(scope, behind, before) == at
+    assert insertion_index(scope, behind, before) == at
 
 
 def test_the_names_of_a_scope_with_those_in_its_branches() -> None:

@@ -62,6 +62,24 @@ def test_import_that_is_not_one_is_malformed(code: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "source", "names", "taken"),
+    [
+        ("import shop.desk", "", {"shop"}, {"shop.desk"}),
+        ("import desk as d", "", {"d"}, {"desk"}),
+        ("from shop.desk import Desk, Book as B", "shop.desk", {"Desk", "B"}, {"Desk", "Book"}),
+        ("from . import desk", "", {"desk"}, {"desk"}),
+        ("from .shop import desk", "", {"desk"}, {"desk"}),
+        ("# why\nfrom shop import desk", "shop", {"desk"}, {"desk"}),
+    ],
+)
+def test_the_module_and_the_names_of_an_import(
+    code: str, source: str, names: set[str], taken: set[str]
+) -> None:
+    wanted = Import(code)
+    assert (wanted.source, wanted.names, wanted.taken) == (source, names, taken)
+
+
+@pytest.mark.parametrize(
     "line", ["d = Desk()", "d = Desk.main", "d = isinstance(x, (Table, Desk))", "def d(x: Desk): ..."]
 )
 def test_name_that_is_used_but_not_imported(line: str) -> None:

@@ -150,6 +150,28 @@ def test_long_header_is_broken_and_its_body_stays() -> None:
     """)
 
 
+@pytest.mark.parametrize("header", ["if", "while"])
+def test_the_else_of_a_header_that_is_broken_stays(header: str) -> None:
+    source = f"{header} late(2):\n    a  =  1\nelse:\n    b  =  2\n"
+    change = rewriting("late(2)", f"late({LONG}) and late({LONG}, 2)")
+    broken = f"{header} late({LONG}) and late(\n    {LONG}, 2\n):\n"
+    assert laid_out(source, change) == f"{broken}    a  =  1\nelse:\n    b  =  2\n"
+
+
+def test_a_long_definition_below_other_code_is_broken_and_the_blank_lines_stay() -> None:
+    source = "a = 1\ndef lend(book):\n    return 2\n\n\n\nb  =  2\n"
+    change = rewriting("def lend(book):\n    return 2", f"def lend(book, {LONG}, {LONG}):\n    return 2")
+    header = f"def lend(\n    book, {LONG}, {LONG}\n):\n"
+    assert laid_out(source, change) == f"a = 1\n{header}    return 2\n\n\n\nb  =  2\n"
+
+
+def test_a_short_choice_beside_a_long_one_gets_no_parentheses() -> None:
+    change = rewriting("lend(days=$n)", f"lend(days=$n if {LONG} is not None else {LONG}, of=a if b else c)")
+    made = laid_out("due = lend(days=14)\n", change)
+    assert "    days=(\n" in made
+    assert "    of=a if b else c,\n" in made
+
+
 def test_what_a_formatter_changes_beside_a_line_does_not_count() -> None:
     call = f"lend({LONG}, {LONG}, 1, 2)"
     hung = f"lend(\n        {LONG}, {LONG}, 1, 2\n    )"
@@ -334,6 +356,14 @@ def test_imports_that_were_not_sorted_are_left_to_their_owner(source: str) -> No
     before = cst.parse_module(source)
     changed = importing("from patchkit.runtime import api_1")(before)
     assert lay_out(before, changed, STYLE).code == changed.code
+
+
+def test_an_import_goes_below_the_blank_line_of_its_run() -> None:
+    made = laid_out(
+        "x = 1\n\nimport b\n\n# ours\nimport c\n",
+        lambda m: m.with_changes(body=(*m.body, *cst.parse_module("import a\n").body)),
+    )
+    assert made == "x = 1\n\nimport a\nimport b\n\n# ours\nimport c\n"
 
 
 def test_only_the_run_that_got_an_import_is_sorted() -> None:

@@ -115,7 +115,7 @@ OTHERWISE = [
 @pytest.mark.parametrize("line", OTHERWISE)
 @pytest.mark.parametrize("kind", [METHOD, ATTRIBUTE])
 def test_a_class_that_binds_the_name_in_another_way_is_a_conflict(kind: object, line: str) -> None:
-    body = "".join(f"    {each}\n" for each in line.splitlines())
+    body = "".join(f"    {line}\n" for line in line.splitlines())
     check_noop(kind, f"class Shelf:\n{body}", SiteState.AMBIGUOUS, "Shelf", "lend")  # type: ignore[arg-type]
 
 

@@ -13,7 +13,15 @@ from patchkit.codemods.language import syntax
 from patchkit.codemods.language.nearness import is_like, partly_bound
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import resolve
-from patchkit.codemods.language.sites import bindings_given, closest, nearest, nearest_of, noted, unmatched
+from patchkit.codemods.language.sites import (
+    bindings_given,
+    closest,
+    nearest,
+    nearest_of,
+    noted,
+    several,
+    unmatched,
+)
 
 if TYPE_CHECKING:
     from patchkit.codemods.language.scope import Scope
@@ -59,6 +67,30 @@ def test_the_line_that_does_not_match_is_named_beside_the_one_that_comes_closest
     assert message_for(FORK, LEND) == (
         "expected `shelf.titles[:n].copy_(desk.titles)` (line 3 of 7); "
         "the nearest line is `shelf.titles[:n].copy_(desk.titles.clamp(0, 1))`"
+    )
+
+
+def test_comments_and_blank_lines_are_no_lines_of_a_pattern_or_of_code() -> None:
+    commented = FORK.replace("    shelf.titles", "    # why\n\n    shelf.titles")
+    assert message_for(commented, LEND.replace("$$one", "\n\n$$one")) == message_for(FORK, LEND)
+
+
+@pytest.mark.parametrize(("body", "place"), [("abb", (0, 2)), ("aab", (1, 3)), ("abab", (2, 4))])
+def test_of_places_with_as_much_of_it_the_last_and_shortest_is_meant(
+    body: str, place: tuple[int, int]
+) -> None:
+    code = "def lend():\n" + "".join(f"    {name}()\n" for name in body)
+    assert spanned(code, "a()\n$$x\nb()\n$$y\nc()") == place
+
+
+def test_a_line_without_a_name_counts_too() -> None:
+    assert spanned("def lend(desk):\n    desk.open()\n    return 1\n", "$desk.open()\nreturn 1\nc()") == (
+        0,
+        2,
+    )
+    assert spanned("def lend(desk):\n    desk.open()\n    return 2\n", "$desk.open()\nreturn 1\nc()") == (
+        0,
+        1,
     )
 
 
@@ -157,6 +189,23 @@ def test_of_a_statement_of_several_lines_the_part_that_does_not_match_is_named()
     )
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("copy(shelf.days, shelf.late)", "expected `$late`, found `shelf.late`"),
+        ("copy(shelf.days)", "expected `copy"),
+        ("copy(shelf.days, 1, now=True)", "expected `copy"),
+        ("paste(shelf.days, 1)", "expected `copy`, found `paste`"),
+    ],
+)
+def test_the_part_that_does_not_match_is_as_small_as_it_can_be(call: str, said: str) -> None:
+    code = f"def lend(desk, shelf, book):\n    {call}\n    desk.close(book)\n"
+    find = "copy(\n    $shelf.days,\n    1,\n)\n$desk.close($book)".replace(
+        "1", "1" if "$late" not in said else "2"
+    )
+    assert message_for(code, find).startswith(said.replace("$late", "2"))
+
+
 def test_of_several_ways_the_one_of_which_most_is_there_is_meant() -> None:
     assert "`$desk.close($book)`" not in message_for(FORK, "$desk.lock($book)\n$desk.open($book)", LEND)
     assert "(line 3 of 7)" in message_for(FORK, "$desk.lock($book)\n$desk.open($book)", LEND)
@@ -213,6 +262,23 @@ def test_names_are_known_from_the_parts_of_a_statement_that_match(
     assert {
         name: syntax.code_of(node) for name, node in found.items() if isinstance(node, cst.CSTNode)
     } == bound
+
+
+@pytest.mark.parametrize(
+    ("body", "run"),
+    [
+        ("desk.take(book)\nnote(book)\nnote(1)\ndesk.close(book, 1)", ["note(book)", "note(1)"]),
+        ("desk.take(book)\ndesk.close(book)", []),
+        ("desk.take(book)\nnote(book)", None),
+    ],
+)
+def test_statements_between_two_lines_are_what_a_run_stands_for(body: str, run: list[str] | None) -> None:
+    find = "$desk.take($book)\n$$between\n$desk.close($book)\n$$_\nlend()"
+    found = partly_bound(Pattern.compile(find), cst.parse_module(body).body)
+    between = found.get("between")
+    nodes = None if between is None else [syntax.code_of(each).strip() for each in between]  # type: ignore[union-attr]
+    assert nodes == run
+    assert "_" not in found
 
 
 @pytest.mark.parametrize(
@@ -293,6 +359,11 @@ def test_a_line_that_assigns_the_same_attribute_is_nearer_than_one_that_looks_li
         ("if a:\n    b()\nelif c(1):\n    d()\n", "c(1)", "if a:\n    b()\nelif c(1):\n    # why\n    d()\n"),
         ("if a: b()\nelif c(1): d()\n", "c(1)", "# why\nif a: b()\nelif c(1): d()\n"),
         ("if a:\n    b()\nelif c:\n    d(1)\n", "d(1)", "if a:\n    b()\nelif c:\n    # why\n    d(1)\n"),
+        (
+            "if 0:\n    if a: b()\n    elif c(1): d()\n",
+            "c(1)",
+            "if 0:\n    # why\n    if a: b()\n    elif c(1): d()\n",
+        ),
         ("if c(1):\n    b()\n", "c(1)", "# why\nif c(1):\n    b()\n"),
     ],
 )
@@ -302,3 +373,12 @@ def test_a_note_is_above_the_statement_and_for_an_elif_in_its_body(
     module = cst.parse_module(code)
     path = next(path for path, node in syntax.descend(module) if syntax.code_of(node) == field)
     assert noted(module, path, [], "why").code == noted_code
+
+
+def test_several_places_are_named_in_the_order_of_the_source() -> None:
+    blocks = "try", "except E", "else", "finally"
+    code = "".join(f"    {block}:\n        f({at})\n" for at, block in enumerate(blocks, 1))
+    scope = scope_of(f"def lend(a):\n    while f(0):\n        f(0.5)\n{code}")
+    paths = [match.path for match in Pattern.compile("f($x)").find(scope.node, scope.path)]
+    lines = "while f(0):", "f(0.5)", "f(1)", "f(2)", "f(3)", "f(4)"
+    assert several(scope, reversed(paths)).lines == lines

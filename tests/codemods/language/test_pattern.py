@@ -142,6 +142,49 @@ def test_layout_comments_and_annotations_do_not_matter(source: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "without", "with_it"),
+    [
+        ("return $x", "return\n", "return 1\n"),
+        ("raise $x", "raise\n", "raise late\n"),
+        ("yield $x", "yield\n", "yield 1\n"),
+        ("raise late from $x", "raise late\n", "raise late from 1\n"),
+        ("days[$x:]", "days[:]\n", "days[1:]\n"),
+        ("days[:$x]", "days[:]\n", "days[:1]\n"),
+        ("assert late, $x", "assert late\n", "assert late, 1\n"),
+        ("try:\n    lend()\nexcept $x:\n    ...", "try:\n    lend()\nexcept:\n    wait()\n",
+         "try:\n    lend()\nexcept Late:\n    wait()\n"),
+    ],
+)  # fmt: skip
+def test_a_name_stands_for_no_expression_that_is_left_out(text: str, without: str, with_it: str) -> None:
+    assert find(text, without) == []
+    assert len(find(text, with_it)) == 1
+
+
+def test_an_assignment_to_two_names_is_none_with_an_annotation() -> None:
+    assert find("due = $late = 1", "due: int = 1\n") == []
+    assert find("due = $late", "due: int\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("f($x, y)", {"f", "y"}),
+        ("$x = f()\n$$run\ny.z()", {"f", "y", "z"}),
+        ("def f(a, $_): ...", None),
+        ("x = 1\ndef f(): ...", None),
+        ("g = lambda a: f", None),
+    ],
+)
+def test_the_names_that_a_function_with_a_match_has(text: str, needed: set[str] | None) -> None:
+    assert Pattern.compile(text).needed == needed
+
+
+def test_a_pattern_of_any_parameters_needs_none_of_the_names_beside_them() -> None:
+    source = "def total(other):\n    return 0\n\n\nself.total()\n"
+    assert find("def total(self, $_):\n    ...", source) == [{}]
+
+
+@pytest.mark.parametrize(
     "source", ["due += today + 14\n", "due: int\n", "due = late = today + 14\n", "due = today\n"]
 )
 def test_another_statement_does_not_match(source: str) -> None:
@@ -226,13 +269,19 @@ def test_search_of_a_long_block_tries_nothing_twice(tried: list[Any]) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["fine()\n" * 9 + "if tell:\n    fine()\n", "tell()\n" + "fine()\n" * 9],
-    ids=["another statement", "above"],
+    [
+        "fine()\n" * 9 + "if tell:\n    fine()\n",
+        "tell()\n" + "fine()\n" * 9,
+        "fine()\n" * 9 + "tell = 1\n",
+        "fine()\n" * 9 + "a; tell()\n",
+    ],
+    ids=["another statement", "above", "another line", "two on a line"],
 )
+@pytest.mark.parametrize("below", ["tell()", "while tell:\n    fine()", "with tell:\n    fine()"])
 def test_search_tries_nothing_where_a_statement_is_not_there_or_not_below(
-    tried: list[Any], source: str
+    tried: list[Any], source: str, below: str
 ) -> None:
-    assert find("fine()\n...\ntell()", source) == []
+    assert find(f"fine()\n...\n{below}", source) == []
     assert tried == []
 
 

@@ -152,6 +152,20 @@ def test_a_module_is_written_to_the_byte_also_after_another_with_the_same_statem
     assert syntax.source_of(other) == other.bytes
 
 
+def test_a_statement_is_written_as_deep_as_it_is_where_another_module_has_it_at_another_depth() -> None:
+    shelf = cst.parse_module("class Shelf:\n    if 1:\n        books = 2\n    row = 1\n")
+    assert syntax.source_of(shelf) == shelf.bytes
+    (cls,) = shelf.body
+    moved = shelf.with_changes(body=syntax.statements_of(syntax.node_at(cls, (("body", None),))))
+    assert syntax.source_of(moved) == moved.bytes == b"if 1:\n    books = 2\nrow = 1\n"
+    assert syntax.source_of(shelf) == shelf.bytes
+    whole = cst.parse_module("if 1:\n    books = 3\n")
+    block = syntax.typed(cls, cst.ClassDef).body.with_changes(body=whole.body)
+    assert syntax.source_of(whole) == whole.bytes
+    held = shelf.with_changes(body=[cls.with_changes(body=block)])
+    assert syntax.source_of(held) == held.bytes == b"class Shelf:\n    if 1:\n        books = 3\n"
+
+
 def test_a_name_is_the_one_name_in_it() -> None:
     assert syntax.names_in(cst.Name("book")) == {"book"}
     assert syntax.names_in(cst.parse_expression("book.days + f(reader)")) == {"book", "days", "f", "reader"}

@@ -68,7 +68,7 @@ def test_an_error_names_the_key() -> None:
         texts.patterns("find", "lend(", "book")
     with pytest.raises(ValueError, match=r"^key `call`: not one call: 'book'$"):
         texts.calls("call", "lend($book)", " book ")
-    assert [each.text for each in texts.calls("call", "lend($book)", "take()")] == ["lend($book)", "take()"]
+    assert [call.text for call in texts.calls("call", "lend($book)", "take()")] == ["lend($book)", "take()"]
 
 
 def test_a_sign_of_a_change_allows_more_in_between() -> None:

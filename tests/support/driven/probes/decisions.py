@@ -221,7 +221,7 @@ def start(
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger("patchkit").handlers = [handler]
     logging.getLogger("patchkit").setLevel(logging.INFO)
-    slots = [backend(each) for each in kinds]
+    slots = [backend(kind) for kind in kinds]
     drafting = None if kind is None else worker(kind, slots, plan_stream, backend(eager), mrope)
     scheduler = _overlapped(drafting, slots[0], settings, overlap=overlap)
     return {

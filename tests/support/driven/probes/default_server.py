@@ -57,9 +57,10 @@ def _called(function: Callable[..., Any], **known: Any) -> Any:
     """Call a function with those of its parameters that are known; each other one without a default is None."""
     parameters = inspect.signature(function).parameters.values()
     given = {
-        each.name: known.get(each.name)
-        for each in parameters
-        if each.name in known or (each.default is each.empty and each.kind is not each.VAR_KEYWORD)
+        parameter.name: known.get(parameter.name)
+        for parameter in parameters
+        if parameter.name in known
+        or (parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD)
     }
     return function(**given)
 

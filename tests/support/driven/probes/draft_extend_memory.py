@@ -53,7 +53,9 @@ def _tensors(held: object) -> Iterator[torch.Tensor]:
 
 def _memory(*held: object) -> dict[int, int]:
     """Return the bytes that tensors in objects hold, also in attributes, by address."""
-    storages = [each.untyped_storage() for one in held for each in _tensors(getattr(one, "__dict__", one))]
+    storages = [
+        tensor.untyped_storage() for one in held for tensor in _tensors(getattr(one, "__dict__", one))
+    ]
     return {storage.data_ptr(): storage.nbytes() for storage in storages}
 
 

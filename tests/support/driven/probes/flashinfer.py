@@ -32,7 +32,9 @@ class _Module:
     def plan(self, *given: Any) -> list[int]:
         buffers, (starts, keys, lens), numbers = given[:3], given[3:6], given[6:]
         assert len(buffers) == 3
-        self.planned = [backends.plain(each) for each in (starts, keys, lens.to(torch.int32))] + list(numbers)
+        self.planned = [backends.plain(start) for start in (starts, keys, lens.to(torch.int32))] + list(
+            numbers
+        )
         return [len(starts), int(starts[-1]), int(keys[-1])]
 
 
@@ -141,7 +143,7 @@ class LatentWrapper:
             self._qo_indptr_buf, self._kv_indptr_buf, self._kv_len_arr_buf = starts, keys, lens
             self._kv_indices_buf = slots
         otherwise = int(not waits and Wrapper.behaviour == "otherwise")
-        self.planned = [backends.plain(each) for each in (starts, keys, lens.to(torch.int32))] + [
+        self.planned = [backends.plain(start) for start in (starts, keys, lens.to(torch.int32))] + [
             str(each) for each in more
         ]
         self._plan_info = [len(starts), int(starts[-1]) + otherwise, int(keys[-1])]

@@ -42,7 +42,10 @@ def _record_allocations(calls: list[Any]) -> None:
     def record(name: str, result: Any) -> Any:
         def called(*arguments: Any) -> Any:
             calls.append(
-                [name, *(plain(each) for each in arguments if not isinstance(each, SimpleNamespace))]
+                [
+                    name,
+                    *(plain(argument) for argument in arguments if not isinstance(argument, SimpleNamespace)),
+                ]
             )
             return result
 

@@ -27,17 +27,17 @@ def draft_input(requests: list[dict[str, Any]], sampled: list[int], *, vocabular
     """
     made = [
         SimpleNamespace(
-            origin_input_ids=each["prompt"],
-            output_ids=each.get("output", []),
-            fill_ids=(each["prompt"] + each.get("output", []))[: each["end"]],
-            fill_len=each["end"],
+            origin_input_ids=request["prompt"],
+            output_ids=request.get("output", []),
+            fill_ids=(request["prompt"] + request.get("output", []))[: request["end"]],
+            fill_len=request["end"],
             vocab_size=vocabulary,
         )
-        for each in requests
+        for request in requests
     ]
     chunked = next((each for each in made if each.fill_len < len(each.origin_input_ids)), None)
     following = getattr(schedule_batch, "_compute_chunked_req_next_prompt_token", None)
-    lengths = [each["end"] - each["start"] for each in requests]
+    lengths = [request["end"] - request["start"] for request in requests]
     batch = SimpleNamespace(
         forward_mode=SimpleNamespace(is_idle=lambda: False),
         input_ids=torch.tensor(
@@ -45,7 +45,7 @@ def draft_input(requests: list[dict[str, Any]], sampled: list[int], *, vocabular
         ),
         extend_lens=lengths,
         extend_seq_lens=lengths,
-        seq_lens=torch.tensor([each["end"] for each in requests]),
+        seq_lens=torch.tensor([request["end"] for request in requests]),
         reqs=made,
         chunked_req=chunked,
         chunked_req_next_prompt_token=following and following(chunked, vocabulary),

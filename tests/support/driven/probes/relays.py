@@ -19,7 +19,7 @@ from .decisions import bare
 from .drafts import HIDDEN, _Operators
 
 _TOKENS = (
-    "bonus_tokens" if "bonus_tokens" in {each.name for each in fields(EagleDraftInput)} else "verified_id"
+    "bonus_tokens" if "bonus_tokens" in {field.name for field in fields(EagleDraftInput)} else "verified_id"
 )
 _HAS_POOL = hasattr(overlap_utils.FutureMap, "stash")
 _SLOTS = 12

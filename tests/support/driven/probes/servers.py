@@ -82,9 +82,9 @@ def _raw(given: dict[str, Any]) -> Any:
     if not hasattr(kind, "__dataclass_fields__"):
         return kind(**given)
     settings = object.__new__(ServerArgs)
-    for each in dataclasses.fields(kind):
-        value = each.default_factory() if each.default_factory is not dataclasses.MISSING else each.default
-        object.__setattr__(settings, each.name, None if value is dataclasses.MISSING else value)
+    for field in dataclasses.fields(kind):
+        value = field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+        object.__setattr__(settings, field.name, None if value is dataclasses.MISSING else value)
     for name, value in given.items():
         object.__setattr__(settings, name, value)
     return settings

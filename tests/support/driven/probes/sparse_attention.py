@@ -190,7 +190,7 @@ def steps(
             drafts.init_forward_metadata_replay_cuda_graph(view, bs)
         else:
             drafts.init_forward_metadata_out_graph(view)
-    return [_fields(each) | {"host_reads": reads.count} for each in drafts.attn_backends]
+    return [_fields(attn_backend) | {"host_reads": reads.count} for attn_backend in drafts.attn_backends]
 
 
 def captures(*, topk: int = 1, cuda: bool = True, environment: dict[str, str]) -> dict[str, bool]:

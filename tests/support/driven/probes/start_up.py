@@ -85,7 +85,10 @@ class _OnCpu(TorchFunctionMode):
         if str(kwargs.get("device", "")).startswith("cuda"):
             kwargs["device"] = "cpu"
         kwargs.pop("pin_memory", None)
-        args = tuple("cpu" if isinstance(each, str) and each.startswith("cuda") else each for each in args)
+        args = tuple(
+            "cpu" if isinstance(argument, str) and argument.startswith("cuda") else argument
+            for argument in args
+        )
         return func(*args, **kwargs)
 
 
@@ -594,7 +597,7 @@ def start(
     kinds = _kinds(scheduler)
     for each in kinds:
         patches.update(*map(_patches_in_class, each.__mro__))
-    return sorted(each.__name__ for each in kinds), sorted(patches)
+    return sorted(kind.__name__ for kind in kinds), sorted(patches)
 
 
 @contextmanager
@@ -657,7 +660,7 @@ def _uncaptured() -> None:
 
 
 def _kinds(scheduler: Any) -> set[type]:
-    found: set[type] = set()
+    kinds: set[type] = set()
     seen: set[int] = set()
     todo = [scheduler]
     while todo:
@@ -671,6 +674,6 @@ def _kinds(scheduler: Any) -> set[type]:
             todo += each.values()
         elif type(each).__module__.startswith("sglang.srt") and hasattr(each, "__dict__"):
             if type(each).__name__.endswith(("Worker", "WorkerV2", "Backend", "Runner")):
-                found.add(type(each))
+                kinds.add(type(each))
             todo += vars(each).values()
-    return found
+    return kinds

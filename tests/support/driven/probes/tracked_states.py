@@ -67,7 +67,7 @@ def _request() -> Any:
 
 def _tracked(pool: Any, requests: list[Any]) -> torch.Tensor:
     """Return the slots that the tree looks up for a verify of these requests."""
-    rows = torch.tensor([each.req_pool_idx for each in requests])
+    rows = torch.tensor([request.req_pool_idx for request in requests])
     look_up = getattr(schedule_batch, "set_mamba_track_indices_from_reqs", None)
     if look_up is not None:
         batch = SimpleNamespace(reqs=requests, req_to_token_pool=pool, req_pool_indices=rows)
@@ -79,7 +79,7 @@ def _tracked(pool: Any, requests: list[Any]) -> torch.Tensor:
     # What makes a verify's input is elsewhere in trees that have the function.
     forward_batches = importlib.import_module(".forward_batches", __package__)
     case = {"lens": [7] * len(requests), "mode": "DECODE", "mirror": True, "sum": True}
-    case["slots"] = [each.mamba_next_track_idx for each in requests]
+    case["slots"] = [request.mamba_next_track_idx for request in requests]
     case["mapping"] = pool.req_index_to_mamba_ping_pong_track_buffer_mapping[rows].tolist()
     tracked = forward_batches.prepare_verify(case, _TOKENS, graph=True)["tracked"]
     return torch.tensor(tracked)
@@ -130,7 +130,7 @@ def crossing_verify(kind: str = "cuda", *, freed: bool) -> dict[str, Any]:
     pool = _pool()
     requests = [_request(), _request()]
     rows = torch.tensor(pool.alloc(requests))
-    working = {each.mamba_pool_idx.item() for each in requests}
+    working = {request.mamba_pool_idx.item() for request in requests}
     slots = {
         name: each.mamba_ping_pong_track_buffer[0].item()
         for name, each in zip(("first", "second"), requests, strict=True)
