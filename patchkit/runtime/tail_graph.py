@@ -190,11 +190,12 @@ def _obstacle(runner: Any, target: Any, batch: Any) -> str | None:
 def _plan_of(runner: Any) -> Callable[[Any], object] | None:
     """Return what plans the attention of a draft-extend's batch on the device alone, as the tree does."""
     backend, width = runner.draft_extend_attn_backend, _width(runner)
+    plan = getattr(backend, _OWN_PLAN, None)
     if is_plain_triton(backend):
         if getattr(backend, "use_sliding_window_kv_pool", False):
             return None
-        if hasattr(backend, _OWN_PLAN):
-            return lambda batch: backend.init_forward_metadata_out_graph(_replayed(batch, width))
+        if plan is not None:
+            return lambda batch: plan(_replayed(batch, width))
         return partial(_plan_triton, backend, width) if plans_triton_extend(backend) else None
     if not is_plain(backend) or getattr(backend, "needs_cpu_seq_lens", True):
         return None
