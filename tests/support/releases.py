@@ -101,7 +101,12 @@ OWN = (
 OF_LATER_RELEASES = ("29354", "29368", "29792", "33892", "35748", "36140")
 """Patches for what came after the releases that have none."""
 
-PATCHES: tuple[Patch, ...] = tuple(patch for patch in load.patches() if patch.id not in OF_LATER_RELEASES)
+OF_LATER_CODE = ("pk-planned-tail-graph",)
+"""Patches that have no place in the first of these releases."""
+
+PATCHES: tuple[Patch, ...] = tuple(
+    patch for patch in load.patches() if patch.id not in (*OF_LATER_RELEASES, *OF_LATER_CODE)
+)
 
 
 def wheel(version: str) -> Path:
