@@ -8,7 +8,7 @@ another graph, except the logits and the backend's own plan, which every other d
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -82,7 +82,6 @@ class _Tails:
             lens.shape[0] != target.raw_bs
             or result.next_token_ids.shape[0] != lens.shape[0] * self.width
             or worker.speculative_num_draft_tokens != self.width
-            or worker.draft_runner.device_timer is not None
             or _address(states) != _address(tail.verified.hidden_states)
         ):
             return None
@@ -244,7 +243,10 @@ def run_tail(worker: Any, result: Any) -> bool:
             (tail.rows[:requests], last_accepted(lens, tails.width)),
         ]
     )
-    tail.graph.replay()
+    timer = worker.draft_runner.device_timer
+    # With forward pass metrics only the first rank has one, and all ranks have to replay the same graph.
+    with timer.wrap(metadata={"category": "eagle_draft_extend"}) if timer else nullcontext():
+        tail.graph.replay()
     following = result.next_draft_input
     following.topk_index = tail.likeliest[:requests].clone()
     following.topk_p = unit_scores(following.topk_index)
