@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -108,7 +108,6 @@ class _Tails:
             lens.shape[0] != target.raw_bs
             or result.next_token_ids.shape[0] != lens.shape[0] * self.width
             or worker.speculative_num_draft_tokens != self.width
-            or worker.draft_runner.device_timer is not None
             or _address(states) != _address(tail.verified.hidden_states)
         ):
             return None
@@ -367,7 +366,10 @@ def run_tail(worker: Any, result: Any) -> bool:
         _, rows, tokens = prepared
     requests = lens.shape[0]
     copy_together([(tail.tokens[: tokens.shape[0]], tokens), (tail.rows[:requests], rows)])
-    tail.replay()
+    timer = worker.draft_runner.device_timer
+    # With forward pass metrics only the first rank has one, and all ranks have to replay the same graph.
+    with timer.wrap(metadata={"category": "eagle_draft_extend"}) if timer else nullcontext():
+        tail.replay()
     for name in _READ_DONE:
         # An earlier forward's does not cover what the tail read: the scheduler waits for the whole step.
         if hasattr(worker.draft_runner, name):

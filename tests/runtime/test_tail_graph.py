@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
 from patchkit.runtime.tail_graph import capture_tail, run_tail
 from patchkit.runtime.triton_attention import is_plain_triton, replay_triton_extend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 WIDTH, VOCABULARY, HIDDEN, ROWS, CONTEXT = 3, 17, 4, 9, 64
 SIZES = [1, 2, 4]
@@ -431,7 +435,6 @@ def test_a_draft_extend_of_spec_v1_is_left_alone() -> None:
     [
         {"plan_stream": object()},
         {"speculative_num_draft_tokens": WIDTH + 1},
-        {"draft_runner__device_timer": object()},
         {"target_worker__model_runner__graph_runner": SimpleNamespace(bs=2, raw_bs=2, output_buffers={})},
     ],
     ids=lambda change: next(iter(change)),
@@ -458,6 +461,20 @@ def test_the_draft_is_extended_as_before_behind_a_verify_with(change: dict[str, 
     ran, following = step(Server().capture_all(), **change)
     assert not ran
     assert vars(following) == {}
+
+
+def test_a_rank_that_times_its_draft_extends_replays_what_the_others_do() -> None:
+    server, timed = Server().capture_all(), []
+
+    @contextmanager
+    def wrap(metadata: dict[str, str]) -> Iterator[None]:
+        before = sum(graph.replays for graph in server.graphs)
+        yield
+        timed.append((metadata["category"], sum(graph.replays for graph in server.graphs) - before))
+
+    server.draft_runner.device_timer = SimpleNamespace(wrap=wrap)
+    assert step(server)[0]
+    assert timed == [("eagle_draft_extend", 1)]
 
 
 def test_a_target_whose_graph_was_captured_again_has_no_tail_of_that_size() -> None:
