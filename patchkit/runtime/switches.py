@@ -33,6 +33,7 @@ SWITCHES = frozenset(
         "pk-fa3-verify-schedule",
         "pk-hybrid-opt-out",
         "pk-linear-launches",
+        "pk-planned-tail-graph",
         "pk-small-launches",
         "pk-step-inputs",
         "pk-step-relay",

@@ -7,8 +7,9 @@ another graph, except the logits and the backend's own plan, which every other d
 
 from __future__ import annotations
 
+import copy
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,19 +22,41 @@ from .draft_chain import unit_scores
 from .flash_attention import is_plain
 from .known_rows import last_accepted
 from .switches import disabled
-from .triton_attention import plans_triton_extend, replay_triton_extend
+from .triton_attention import is_plain_triton, plans_triton_extend, replay_triton_extend
 from .verify_outputs import wide_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 _logger = logging.getLogger(__name__)
 _PATCH = "pk-tail-graph"
+_PLANNED = "pk-planned-tail-graph"
 _TAILS = "patchkit_tails"
+# What later trees plan a graph's replay with.
+_OWN_PLAN = "init_forward_metadata_out_graph"
+# Options with which a draft-extend does more than a tail, or in another way.
+_OPTIONS = {
+    "enable_two_batch_overlap": "two batches overlap",
+    "moe_a2a_backend": "experts are on other ranks",
+    "speculative_moe_a2a_backend": "experts are on other ranks",
+    # The draft may write to the target's own, of which a draft-extend's own graph has a copy.
+    "enable_return_hidden_states": "requests may ask for hidden states",
+    "speculative_adaptive": "the number of steps changes",
+    "speculative_use_rejection_sampling": "the draft is sampled",
+    "enable_lora": "there are adapters",
+    "enable_pdmux": "prefills share the GPU",
+    "enable_unified_memory": "pools share memory",
+    "attn_cp_size": "ranks share a context",
+    "dcp_size": "ranks share a context",
+    "pp_size": "ranks share the layers",
+}
+_UNSET = {"None", "False", "0", "1", "none"}
+# By which the scheduler's stream waits for less than the whole forward.
+_READ_DONE = ("shared_read_done_event", "war_fastpath_read_done_event")
 
 
 class _Tail(NamedTuple):
-    graph: Any
+    replay: Callable[[], object]
     # The output of the target's graph, whose memory the tail reads.
     verified: Any
     tokens: torch.Tensor
@@ -46,8 +69,8 @@ class _Tails:
     """The tails of a draft-extend's runner, by size, and what they were captured for."""
 
     def __init__(self, runner: Any, target: Any) -> None:
-        requests, width = max(runner.capture_bs), runner.num_tokens_per_bs
-        device = runner.buffers.input_ids.device
+        requests, width = max(runner.capture_bs), _width(runner)
+        device, lens = runner.buffers.input_ids.device, runner.buffers.seq_lens
         self.target, self.width = target, width
         self.by_size: dict[int, _Tail] = {}
         self.given_up = False
@@ -55,7 +78,8 @@ class _Tails:
         # What an earlier batch leaves for a padding request is valid, and so is this.
         self.tokens = torch.zeros(requests * width, dtype=torch.int64, device=device)
         self.rows = torch.arange(requests, dtype=torch.int64, device=device) * width
-        self.lens = torch.ones(requests, dtype=torch.int32, device=device)
+        self.lens = torch.ones(requests, dtype=lens.dtype, device=device)
+        self.extends = torch.full((requests,), width, dtype=torch.int32, device=device)
 
     def give_up(self, why: object) -> None:
         self.given_up = True
@@ -71,18 +95,19 @@ class _Tails:
 
     def for_step(self, worker: Any, result: Any) -> _Tail | None:
         """Return the tail for what a verify left, None unless it was a replay of the graph that the tail reads."""
-        target = worker.target_worker.model_runner.graph_runner
+        target = _target_of(worker)
         if target is not self.target or not result.can_run_cuda_graph or worker.plan_stream is not None:
             return None
         tail = self.by_size.get(target.bs)
-        if tail is None or target.output_buffers.get(target.bs) is not tail.verified:
+        key = target.bs if _backend_of(target) is None else target._replay_graph_key
+        replayed: Any = _outputs_of(target).get(key)
+        if tail is None or replayed is not tail.verified:
             return None
         lens, states = result.accept_lens, result.logits_output.hidden_states
         if (
             lens.shape[0] != target.raw_bs
             or result.next_token_ids.shape[0] != lens.shape[0] * self.width
             or worker.speculative_num_draft_tokens != self.width
-            or worker.draft_runner.device_timer is not None
             or _address(states) != _address(tail.verified.hidden_states)
         ):
             return None
@@ -93,45 +118,121 @@ def _address(states: torch.Tensor | None) -> int | None:
     return None if states is None else states.data_ptr()
 
 
+def _target_of(worker: Any) -> Any:
+    """Return what runs the target's graphs."""
+    model = worker.target_worker.model_runner
+    return getattr(model, "decode_cuda_graph_runner", None) or getattr(model, "graph_runner", None)
+
+
+def _width(runner: Any) -> int:
+    """Return the tokens of each request in a runner's graphs."""
+    width: Any = getattr(runner, "captured_req_width", None) or getattr(runner, "num_tokens_per_bs", 0)
+    return int(width)
+
+
+def _backend_of(runner: Any) -> Any:
+    """Return what captures a runner's graphs, None in trees whose runners do it themselves."""
+    return getattr(runner, "backend", None)
+
+
+def _outputs_of(runner: Any) -> Mapping[Any, Any]:
+    """Return the output of each of a runner's graphs, by the key of its replay; none if they are in segments."""
+    backend = _backend_of(runner)
+    if backend is None:
+        found = getattr(runner, "output_buffers", None)
+    else:
+        found = backend._outputs if type(backend).__name__ == "FullCudaGraphBackend" else None
+    return found or {}
+
+
+def _settings(args: Any) -> Mapping[str, Any]:
+    """Return a server's options, in later trees those that it settled on."""
+    settled: Mapping[str, Any] = args.resolved_dict() if hasattr(args, "resolved_dict") else vars(args)
+    return settled
+
+
 def _obstacle(runner: Any, target: Any, batch: Any) -> str | None:
     """Return why the draft-extends of ``runner`` cannot run as tails, None if they can."""
-    args, width = runner.model_runner.server_args, runner.num_tokens_per_bs
-    model = (runner.model_runner, getattr(runner.model_runner, "model_config", None))
-    off = [name for name in (_PATCH, "26397", "35546") if disabled(name)]
+    model, buffers = runner.model_runner, runner.buffers
+    settings = _settings(model.server_args)
+    patch = _PLANNED if hasattr(runner.draft_extend_attn_backend, _OWN_PLAN) else _PATCH
+    off = [name for name in (patch, "26397", "35546") if disabled(name)]
     obstacles = {
         f"{', '.join(off)} is disabled": bool(off),
         "this is not CUDA": torch.version.hip is not None
         or batch.seq_lens.device.type not in {"cpu", "cuda"},
-        "the draft has several branches": runner.topk != 1,
-        "the target has no graphs of as many tokens a request": getattr(target, "num_tokens_per_bs", 0)
-        != width,
+        "ranks of a tensor-parallel group have not run it": patch == _PATCH
+        and _group_of(runner).world_size > 1,
+        "the draft has several branches": runner.eagle_worker.topk != 1,
+        "the target has no graphs of as many tokens a request": _width(target) != _width(runner),
+        "its graphs are in segments": _backend_of(runner) is not None
+        and type(runner.backend).__name__ != "FullCudaGraphBackend",
         "its LM head computes all rows": getattr(batch.spec_info, "select_index", None) is None,
-        "its backend is neither plain Triton nor plain FlashAttention-3": _plan_of(runner, batch) is None,
+        "its backend is neither plain Triton nor plain FlashAttention-3": _plan_of(runner) is None,
         "ranks share a batch": runner.require_gathered_buffer or runner.require_mlp_sync,
-        "two batches overlap": bool(getattr(args, "enable_two_batch_overlap", False)),
         "graphs are compiled": runner.enable_torch_compile,
-        "experts are on other ranks": getattr(args, "moe_a2a_backend", "none") != "none",
-        # The draft may write to the target's own, of which a draft-extend's own graph has a copy.
-        "requests may ask for hidden states": bool(getattr(args, "enable_return_hidden_states", False)),
-        "positions are multimodal": any(getattr(each, "model_is_mrope", False) for each in model),
+        "it leaves more than tokens and states": getattr(buffers, "dsa_seed_topk_capture", None) is not None
+        or getattr(buffers, "mamba_track_indices", None) is not None,
+        "there are adapters": getattr(runner.eagle_worker.target_worker.model_runner, "lora_manager", None)
+        is not None,
+        "slots are translated": getattr(getattr(model, "kv_index_translator", None), "is_translating", False),
+        "a canary watches it": getattr(model, "canary_manager", None) is not None,
+        "positions are multimodal": any(
+            getattr(each, "model_is_mrope", False) for each in (model, getattr(model, "model_config", None))
+        ),
     }
-    return next((name for name, found in obstacles.items() if found), None)
+    found = [name for name, holds in obstacles.items() if holds]
+    found += [why for name, why in _OPTIONS.items() if str(settings.get(name)) not in _UNSET]
+    return found[0] if found else None
 
 
-def _plan_of(runner: Any, batch: Any) -> Callable[[int, torch.Tensor, torch.Tensor], object] | None:
-    """Return what plans the attention of a draft-extend of a graph's size, rows and lengths, without the host."""
-    backend = runner.draft_extend_attn_backend
-    if plans_triton_extend(backend):
-        return partial(_plan_triton, backend, runner.num_tokens_per_bs)
-    if is_plain(backend) and not getattr(backend, "needs_cpu_seq_lens", True):
-        return partial(
-            fill_flash_attention, backend, forward_mode=batch.forward_mode, spec_info=batch.spec_info
-        )
-    return None
+def _plan_of(runner: Any) -> Callable[[Any], object] | None:
+    """Return what plans the attention of a draft-extend's batch on the device alone, as the tree does."""
+    backend, width = runner.draft_extend_attn_backend, _width(runner)
+    plan = getattr(backend, _OWN_PLAN, None)
+    if is_plain_triton(backend):
+        if getattr(backend, "use_sliding_window_kv_pool", False):
+            return None
+        if plan is not None:
+            return lambda batch: plan(_replayed(batch, width))
+        return partial(_plan_triton, backend, width) if plans_triton_extend(backend) else None
+    if not is_plain(backend) or getattr(backend, "needs_cpu_seq_lens", True):
+        return None
+    if hasattr(backend, "draft_extend_metadata_captured_in_graph"):
+        # The forward itself plans.
+        return (lambda _: None) if backend.draft_extend_metadata_captured_in_graph() else None
+    return partial(_plan_flash_attention, backend)
 
 
-def _plan_triton(backend: Any, width: int, size: int, requests: torch.Tensor, lens: torch.Tensor) -> None:
-    replay_triton_extend(backend, size, requests, lens, width)
+def _plan_triton(backend: Any, width: int, batch: Any) -> None:
+    replay_triton_extend(backend, batch.batch_size, batch.req_pool_indices, batch.seq_lens, width)
+
+
+def _plan_flash_attention(backend: Any, batch: Any) -> None:
+    fill_flash_attention(
+        backend,
+        batch.batch_size,
+        batch.req_pool_indices,
+        batch.seq_lens,
+        forward_mode=batch.forward_mode,
+        spec_info=batch.spec_info,
+    )
+
+
+def _replayed(batch: Any, width: int) -> Any:
+    """Return what the tree's runner plans a replay of ``batch`` by, without the mirror."""
+    view, spec_info = copy.copy(batch), copy.copy(batch.spec_info)
+    spec_info.extend_seq_lens_tensor, spec_info.extend_seq_lens_cpu = (
+        batch.extend_seq_lens,
+        [width] * batch.batch_size,
+    )
+    view.spec_info, view.seq_lens_cpu, view.seq_lens_sum = spec_info, None, None
+    return view
+
+
+def _group_of(runner: Any) -> Any:
+    """Return the ranks that capture together."""
+    return getattr(runner.model_runner, "tp_group", None) or runner.backend._tp_group
 
 
 def _agreed(group: Any, *, done: bool) -> bool:
@@ -146,66 +247,87 @@ def _agreed(group: Any, *, done: bool) -> bool:
 @contextmanager
 def _having(made: object, values: dict[str, object]) -> Iterator[None]:
     """Give an object other attributes for a while."""
-    before = {name: getattr(made, name) for name in values}
+    before = dict(vars(made))
     vars(made).update(values)
     try:
         yield
     finally:
+        vars(made).clear()
         vars(made).update(before)
 
 
-def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any], pool: object) -> None:
+def _capture(
+    runner: Any, size: int, tail: Callable[[], Any], pool: object
+) -> tuple[Callable[[], object], Any]:
+    """Capture a graph by the tree's own means; return its replay, and where its results are."""
+    backend = _backend_of(runner)
+    if backend is None:
+        graph = runner._create_graph()
+        runner._capture_init(tail)
+        return graph.replay, runner._capture_graph(graph, pool, runner.stream, tail)
+    key = (_PATCH, size)
+    after_warmup = getattr(runner.draft_extend_attn_backend, "on_after_cuda_graph_warmup", None)
+    backend.capture_one(key, tail, post_warmup_hook=after_warmup)
+    return partial(runner._replay_graph, key, None), backend._outputs[key]
+
+
+def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any], pool: object = None) -> None:
     """Capture the tail of ``size`` requests, once the draft-extend's own graph of that size is captured.
 
-    ``forward`` runs the draft model on ``batch``; ``pool`` is the graphs' memory. If a capture fails on any rank, no
-    tail is used on any. Source: pk-tail-graph.
+    ``forward`` runs the draft model on ``batch``; ``pool`` is the graphs' memory, where the runner does not know it. If
+    a capture fails on any rank, no tail is used on any. Source: pk-tail-graph and pk-planned-tail-graph.
     """
     if not batch.forward_mode.is_draft_extend_v2():
         return
-    target = runner.eagle_worker.target_worker.model_runner.graph_runner
+    target = _target_of(runner.eagle_worker)
     tails: _Tails | None = getattr(runner, _TAILS, None)
     if tails is None:
         tails = _Tails(runner, target)
         setattr(runner, _TAILS, tails)
         if obstacle := _obstacle(runner, target, batch):
             tails.give_up(obstacle)
-    verified = getattr(target, "output_buffers", {}).get(size)
-    plan = _plan_of(runner, batch)
-    if tails.given_up or plan is None or verified is None or not _fits(runner, target, verified):
+    plan = _plan_of(runner)
+    if tails.given_up or plan is None:
+        return
+    verified = _outputs_of(target).get(size if _backend_of(target) is None else target._make_graph_key(size))
+    if verified is None or not _fits(runner, target, verified):
         return
     width, count = tails.width, size * tails.width
     own = target.buffers
     tokens, rows, lens = tails.tokens[:count], tails.rows[:size], tails.lens[:size]
-    before, requests, states = own.seq_lens[:size], own.req_pool_indices[:size], verified.hidden_states
+    before, states = own.seq_lens[:size], verified.hidden_states
     inputs = {
         "input_ids": tokens,
         "seq_lens": lens,
-        "req_pool_indices": requests,
+        "extend_seq_lens": tails.extends[:size],
+        "req_pool_indices": own.req_pool_indices[:size],
         "out_cache_loc": own.out_cache_loc[:count],
         "positions": own.positions[:count],
     }
     of_draft = {"hidden_states": None if states is None else states[:count], "select_index": rows}
+    bind = getattr(getattr(runner.model_runner, "kv_index_translator", None), "bind_runner_slots", None)
 
     def tail() -> tuple[torch.Tensor, torch.Tensor | None]:
         torch.add(before, width, out=lens)
-        plan(size, requests, lens)
         with _having(batch, inputs), _having(batch.spec_info, of_draft):
+            if bind is not None:
+                bind(batch)
+            plan(batch)
             output = forward()
         likeliest = torch.argmax(accepted_logits(output.next_token_logits, rows), dim=-1, keepdim=True)
         left = output.hidden_states
         return likeliest, None if left is None else accepted_logits(left, rows)
 
-    left, failure = None, None
-    graph = runner._create_graph()
+    captured, failure = None, None
     try:
-        runner._capture_init(tail)
-        left = runner._capture_graph(graph, pool, runner.stream, tail)
+        captured = _capture(runner, size, tail, pool)
     except RuntimeError as error:
         failure = error
-    if not _agreed(runner.model_runner.tp_group, done=left is not None) or left is None:
+    if not _agreed(_group_of(runner), done=captured is not None) or captured is None:
         tails.give_up(failure or "a capture failed on another rank")
         return
-    tails.by_size[size] = _Tail(graph, verified, tokens, rows, *left)
+    replay, left = captured
+    tails.by_size[size] = _Tail(replay, verified, tokens, rows, *left)
     if size == min(runner.capture_bs):
         _logger.info("patchkit: draft-extends of %s requests run as tail graphs", sorted(tails.by_size))
 
@@ -213,9 +335,9 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
 def _fits(runner: Any, target: Any, verified: Any) -> bool:
     """Return whether the target's buffers have the form in which the draft-extend's own graph reads them."""
     ours, theirs = runner.buffers, target.buffers
-    if getattr(theirs, "out_cache_loc_swa", None) is not None or theirs.seq_lens.dtype != torch.int32:
+    if getattr(theirs, "out_cache_loc_swa", None) is not None:
         return False
-    names = ("req_pool_indices", "out_cache_loc", "positions")
+    names = ("seq_lens", "req_pool_indices", "out_cache_loc", "positions")
     read, left = ours.hidden_states, verified.hidden_states
     if (read is None) != (left is None):
         return False
@@ -227,7 +349,8 @@ def _fits(runner: Any, target: Any, verified: Any) -> bool:
 def run_tail(worker: Any, result: Any) -> bool:
     """Extend the draft by a verify's ``result`` in one graph, into its next draft's input; return False if none can.
 
-    Everything that is passed on is a copy, which the next replay does not overwrite. Source: pk-tail-graph.
+    Everything that is passed on is a copy, which the next replay does not overwrite. Source: pk-tail-graph and
+    pk-planned-tail-graph.
     """
     tails: _Tails | None = getattr(worker.cuda_graph_runner_for_draft_extend, _TAILS, None)
     if tails is None or not tails.by_size:
@@ -236,15 +359,21 @@ def run_tail(worker: Any, result: Any) -> bool:
     tails.count(ran=tail is not None)
     if tail is None:
         return False
-    lens, tokens = result.accept_lens, wide_tokens(result.next_token_ids, result.accept_lens)
+    lens, prepared = result.accept_lens, getattr(result, "prepared_draft_extend_inputs", None)
+    if prepared is None:
+        tokens, rows = wide_tokens(result.next_token_ids, lens), last_accepted(lens, tails.width)
+    else:
+        _, rows, tokens = prepared
     requests = lens.shape[0]
-    copy_together(
-        [
-            (tail.tokens[: tokens.shape[0]], tokens),
-            (tail.rows[:requests], last_accepted(lens, tails.width)),
-        ]
-    )
-    tail.graph.replay()
+    copy_together([(tail.tokens[: tokens.shape[0]], tokens), (tail.rows[:requests], rows)])
+    timer = worker.draft_runner.device_timer
+    # With forward pass metrics only the first rank has one, and all ranks have to replay the same graph.
+    with timer.wrap(metadata={"category": "eagle_draft_extend"}) if timer else nullcontext():
+        tail.replay()
+    for name in _READ_DONE:
+        # An earlier forward's does not cover what the tail read: the scheduler waits for the whole step.
+        if hasattr(worker.draft_runner, name):
+            setattr(worker.draft_runner, name, None)
     following = result.next_draft_input
     following.topk_index = tail.likeliest[:requests].clone()
     following.topk_p = unit_scores(following.topk_index)

@@ -9,14 +9,16 @@ from ..backends.ragged import fill_slots
 from .switches import disabled
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     import torch
 
     from .shapes import TritonBackend
 
 
-def _is_plain(backend: TritonBackend) -> bool:
+def is_plain_triton(backend: object) -> TypeGuard[TritonBackend]:
     """Return whether a backend is the tree's own class without a sliding window, which has other buffers."""
-    window = backend.sliding_window_size
+    window = getattr(backend, "sliding_window_size", None)
     return type(backend).__name__ == "TritonAttnBackend" and (window is None or window <= 0)
 
 
@@ -32,7 +34,7 @@ def replay_triton_verify(
     ``req_pool_indices``: integer, [requests], on the device; ``seq_lens``: integer, at least as many. The tree mask
     is copied unless the draft has written it into the graph's own buffer.
     """
-    if disabled("pk-triton-replay") or not _is_plain(backend):
+    if disabled("pk-triton-replay") or not is_plain_triton(backend):
         return False
     mask, buffer = getattr(spec_info, "custom_mask", None), backend.cuda_graph_custom_mask
     if mask is not None and mask.data_ptr() != buffer.data_ptr():
@@ -45,7 +47,7 @@ def replay_triton_verify(
 
 def plans_triton_extend(backend: TritonBackend) -> bool:
     """Return whether `replay_triton_extend` fills a backend's metadata."""
-    return not disabled("pk-triton-replay") and _is_plain(backend)
+    return not disabled("pk-triton-replay") and is_plain_triton(backend)
 
 
 def replay_triton_extend(
@@ -79,7 +81,7 @@ def replay_triton_extend_v2(
     stride = backend.num_draft_tokens
     replayed = getattr(spec_info, "extend_seq_lens_tensor", None) is not None
     others = replayed and getattr(spec_info, "num_tokens_per_req", None) != stride
-    if disabled("pk-step-inputs") or not _is_plain(backend) or others:
+    if disabled("pk-step-inputs") or not is_plain_triton(backend) or others:
         return False
     offsets = Offsets(backend.kv_indptr, backend.qo_indptr, stride=stride, ahead=stride if replayed else 0)
     fill_slots(_rows(backend, size, req_pool_indices, seq_lens), offsets)

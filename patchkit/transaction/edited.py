@@ -295,7 +295,7 @@ def _lost_lines(
 ) -> Iterator[tuple[_CodeLine, _Passage]]:
     """Follow the lines that each write added through the later ones; yield those that a person changed or removed."""
     # Where each write found what the one before it left, and the code is as the last one left it, nothing is lost.
-    if all(left == found for (_, left, _), (found, _, _) in pairwise(writes)) and (
+    if all(left == earlier for (_, left, _), (earlier, _, _) in pairwise(writes)) and (
         _code(writes[-1][1]) == _code(current)
     ):
         return

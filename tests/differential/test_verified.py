@@ -22,7 +22,7 @@ before_and_after = without_and_with_each(
 )
 
 # Before 0.5.13 a batch of several branches has the v1 worker.
-of_trees = without_and_with_each("pk-verify-outputs", ["0.5.13", "0.5.14", "0.5.16", "0.5.21"])
+of_trees = without_and_with_each("pk-accepted-paths", ["0.5.13", "0.5.14", "0.5.16", "0.5.21"])
 
 
 @st.composite
@@ -63,8 +63,9 @@ def test_whatever_follows_from_a_verified_tree_is_as_unpatched(
 ) -> None:
     before, after = (tree.ask_many("verified.step", [(case,) for case in drawn]) for tree in of_trees)
     assert [each["found"] for each in after] == [each["found"] for each in before]
-    off = of_trees[1].ask_many("verified.step", [(case, "pk-verify-outputs") for case in drawn])
-    assert [each["found"] for each in off] == [each["found"] for each in before]
+    for switch in ("pk-verify-outputs", "pk-accepted-paths"):
+        off = of_trees[1].ask_many("verified.step", [(case, switch) for case in drawn])
+        assert [each["found"] for each in off] == [each["found"] for each in before]
 
 
 def test_an_accepted_path_moves_with_few_operations(of_trees: tuple[DrivenTree, DrivenTree]) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import random
+from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
 from patchkit.runtime.tail_graph import capture_tail, run_tail
+from patchkit.runtime.triton_attention import is_plain_triton, replay_triton_extend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 WIDTH, VOCABULARY, HIDDEN, ROWS, CONTEXT = 3, 17, 4, 9, 64
 SIZES = [1, 2, 4]
@@ -30,6 +35,26 @@ class Graph:
             into.copy_(found.clone())
 
 
+class FullCudaGraphBackend:
+    """Captures the graphs of a later tree's runner."""
+
+    def __init__(self, server: Server) -> None:
+        self._outputs: dict[Any, Any] = {}
+        self._tp_group = SimpleNamespace(world_size=1)
+        self._graphs: dict[Any, Graph] = {}
+        self._server = server
+
+    def capture_one(self, key: Any, run: Any, *, post_warmup_hook: Any) -> None:
+        graph = self._graphs[key] = Graph()
+        for _ in range(2):
+            run()
+            post_warmup_hook()
+        self._outputs[key] = self._server.capture(graph, None, None, run)
+
+    def replay(self, key: Any, *_: Any) -> None:
+        self._graphs[key].replay()
+
+
 class TritonAttnBackend:
     """Has the buffers of sglang's own class."""
 
@@ -39,6 +64,24 @@ class TritonAttnBackend:
         self.kv_indptr = torch.zeros(max(SIZES) + 1, dtype=torch.int32)
         self.qo_indptr = torch.zeros(max(SIZES) + 1, dtype=torch.int64)
         self.cuda_graph_kv_indices = torch.zeros(max(SIZES) * CONTEXT, dtype=torch.int64)
+
+
+class _Planning(TritonAttnBackend):
+    """The class of a later tree, which plans a replay by its batch."""
+
+    on_after_cuda_graph_warmup = staticmethod(lambda: None)
+
+    def init_forward_metadata_out_graph(self, batch: Any) -> None:
+        assert batch.seq_lens_cpu is batch.seq_lens_sum is None
+        extended = [WIDTH] * batch.batch_size
+        assert (
+            batch.spec_info.extend_seq_lens_cpu == batch.spec_info.extend_seq_lens_tensor.tolist() == extended
+        )
+        assert is_plain_triton(self)
+        replay_triton_extend(self, batch.batch_size, batch.req_pool_indices, batch.seq_lens, WIDTH)
+
+
+_Planning.__name__ = "TritonAttnBackend"
 
 
 class Model:
@@ -84,12 +127,13 @@ class Server:
             "seq_lens": torch.ones(largest, dtype=torch.int32),
         }
         states = torch.zeros(tokens, HIDDEN, dtype=torch.float64)
+        self.outputs = {size: SimpleNamespace(hidden_states=states[: size * WIDTH]) for size in SIZES}
         self.target = SimpleNamespace(
             buffers=SimpleNamespace(**buffers),
             num_tokens_per_bs=WIDTH,
             bs=0,
             raw_bs=0,
-            output_buffers={size: SimpleNamespace(hidden_states=states[: size * WIDTH]) for size in SIZES},
+            output_buffers=self.outputs,
         )
         self.target_worker = SimpleNamespace(model_runner=SimpleNamespace(graph_runner=self.target))
         args = SimpleNamespace(enable_two_batch_overlap=False, moe_a2a_backend="none")
@@ -104,7 +148,6 @@ class Server:
             model_runner=self.draft_runner,
             capture_bs=SIZES,
             num_tokens_per_bs=WIDTH,
-            topk=1,
             require_gathered_buffer=False,
             require_mlp_sync=False,
             enable_torch_compile=False,
@@ -118,9 +161,15 @@ class Server:
         self.runner.buffers.hidden_states = states.clone()
         self.graphs: list[Graph] = []
         self.cuda_graph_runner_for_draft_extend = self.runner
+        self.topk = 1
         self.plan_stream = None
         self.speculative_num_draft_tokens = WIDTH
         self.fails_at = 0
+        self.prepares = False
+        self.change(changes)
+
+    def change(self, changes: dict[str, Any]) -> None:
+        """Set attributes by their paths."""
         for path, value in changes.items():
             owner: Any = self
             *names, last = path.split("__")
@@ -141,7 +190,11 @@ class Server:
             batch = SimpleNamespace(
                 batch_size=size,
                 seq_lens=self.runner.buffers.seq_lens[:size],
-                **dict.fromkeys(["input_ids", "req_pool_indices", "out_cache_loc", "positions"]),
+                **dict.fromkeys(
+                    ["input_ids", "req_pool_indices", "out_cache_loc", "positions", "extend_seq_lens"]
+                ),
+                seq_lens_cpu=torch.ones(size),
+                seq_lens_sum=size,
                 spec_info=SimpleNamespace(select_index=rows[:size] if narrow else None, hidden_states=None),
                 forward_mode=SimpleNamespace(is_draft_extend_v2=lambda: True),
             )
@@ -163,15 +216,19 @@ class Server:
             own.seq_lens[request], own.req_pool_indices[request] = length, row
             own.out_cache_loc[part] = self.table[row, length : length + WIDTH].long()
             own.positions[part] = torch.arange(length, length + WIDTH)
-        output = self.target.output_buffers[size].hidden_states
+        output = self.outputs[size].hidden_states
         output.copy_(torch.randn(output.shape, generator=torch.Generator().manual_seed(draw.randrange(999))))
-        self.target.bs, self.target.raw_bs = size, count
+        self.target.bs, self.target.raw_bs, self.target._replay_graph_key = size, count, f"{size} requests"
         chosen = torch.tensor([draw.randrange(VOCABULARY) for _ in range(tokens)], dtype=torch.int32)
+        lens, prepared = torch.tensor(accepted, dtype=torch.int32), None
+        if self.prepares:
+            prepared = (lens - 1, torch.arange(count) * WIDTH + lens - 1, chosen.long())
         return SimpleNamespace(
+            prepared_draft_extend_inputs=prepared,
             can_run_cuda_graph=True,
             logits_output=SimpleNamespace(hidden_states=output[:tokens]),
             next_token_ids=chosen,
-            accept_lens=torch.tensor(accepted, dtype=torch.int32),
+            accept_lens=lens,
             next_draft_input=SimpleNamespace(),
         )
 
@@ -202,13 +259,38 @@ class Server:
         return left.next_token_logits.argmax(-1, keepdim=True), left.hidden_states
 
 
-def test_a_tail_passes_on_what_a_draft_extend_does_and_owns_it() -> None:
-    draw, server, kept = random.Random(1), Server().capture_all(), []
+class LaterServer(Server):
+    """A later tree's: backends capture the graphs, and the target's are known by a key."""
+
+    def __init__(self, **changes: Any) -> None:
+        super().__init__()
+        self.backend = self.model.backend = self.runner.draft_extend_attn_backend = _Planning(self.table)
+        for runner in (self.runner, self.target):
+            runner.captured_req_width = runner.num_tokens_per_bs
+            runner.backend = FullCudaGraphBackend(self)
+            del runner.num_tokens_per_bs
+        del self.runner._create_graph, self.runner._capture_init, self.runner._capture_graph
+        del self.target.output_buffers, self.draft_runner.tp_group
+        self.runner._replay_graph = self.runner.backend.replay
+        self.target.backend._outputs |= {f"{size} requests": left for size, left in self.outputs.items()}
+        self.target._make_graph_key = "{} requests".format
+        self.target_worker.model_runner = SimpleNamespace(decode_cuda_graph_runner=self.target)
+        given = self.draft_runner.server_args
+        given.resolved_dict = lambda: {name: value for name, value in vars(given).items() if value != "given"}
+        given.dcp_size, given.enable_lora, given.pp_size = 1, None, "given"
+        self.draft_runner.shared_read_done_event = object()
+        self.change(changes)
+
+
+@pytest.mark.parametrize("kind", [Server, LaterServer])
+def test_a_tail_passes_on_what_a_draft_extend_does_and_owns_it(kind: type[Server]) -> None:
+    draw, server, kept = random.Random(1), kind().capture_all(), []
     lens = {row: draw.randrange(1, 20) for row in range(1, ROWS)}
     for _ in range(40):
         rows = draw.sample(sorted(lens), draw.randint(1, max(SIZES)))
         requests = [(row, lens[row]) for row in rows]
         accepted = [draw.randint(1, WIDTH) for _ in rows]
+        server.prepares = kind is LaterServer and draw.random() < 0.5
         result = server.verify(requests, accepted, draw)
         expected = server.extended(requests, result)
         assert run_tail(server, result)
@@ -242,7 +324,7 @@ def test_without_any_change_a_tail_runs() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"runner__topk": 2},
+        {"topk": 2},
         {"target__num_tokens_per_bs": WIDTH + 1},
         {"target__buffers__seq_lens": torch.ones(4, dtype=torch.int64)},
         {"target__buffers__out_cache_loc": torch.zeros(12, dtype=torch.int32)},
@@ -259,6 +341,7 @@ def test_without_any_change_a_tail_runs() -> None:
         {"draft_runner__model_is_mrope": True},
         {"backend__sliding_window_size": 128},
         {"target_worker__model_runner__graph_runner": None},
+        {"draft_runner__tp_group": SimpleNamespace(world_size=2)},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -283,6 +366,63 @@ def test_no_tail_is_captured_with_a_patch_switched_off(named: str, monkeypatch: 
     assert Server().capture_all().graphs == []
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"topk": 2},
+        {"target__captured_req_width": WIDTH + 1},
+        {"runner__backend": SimpleNamespace(_tp_group=None)},
+        {"target__backend": SimpleNamespace()},
+        {"runner__buffers__dsa_seed_topk_capture": torch.zeros(1)},
+        {"runner__buffers__mamba_track_indices": torch.zeros(1)},
+        {"draft_runner__canary_manager": object()},
+        {"draft_runner__kv_index_translator": SimpleNamespace(is_translating=True)},
+        {"target_worker__model_runner__lora_manager": object()},
+        {"backend__use_sliding_window_kv_pool": True},
+        {"draft_runner__server_args__dcp_size": 2},
+        {"draft_runner__server_args__enable_lora": True},
+        {"draft_runner__server_args__enable_pdmux": True},
+        {"draft_runner__server_args__enable_unified_memory": True},
+        {"draft_runner__server_args__pp_size": 2},
+        {"draft_runner__server_args__speculative_adaptive": True},
+        {"draft_runner__server_args__speculative_moe_a2a_backend": "deepep"},
+        {"draft_runner__server_args__speculative_use_rejection_sampling": True},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_no_tail_is_captured_in_a_later_tree_for(change: dict[str, Any]) -> None:
+    server = LaterServer(**change).capture_all()
+    assert server.graphs == []
+    assert not run_tail(server, SimpleNamespace())
+
+
+def test_in_a_later_tree_the_scheduler_waits_for_all_that_a_tail_reads() -> None:
+    server = LaterServer().capture_all()
+    assert step(server)[0]
+    assert server.draft_runner.shared_read_done_event is None
+
+
+def test_behind_another_graph_of_the_same_size_the_draft_is_extended_as_before() -> None:
+    server = LaterServer().capture_all()
+    result = server.verify(REQUESTS, [2, 1], random.Random(3))
+    server.target._replay_graph_key = "2 requests with an adapter"
+    assert not run_tail(server, result)
+
+
+def test_where_the_forward_plans_a_tail_does_not() -> None:
+    planned = []
+    for captured in (True, False):
+        server = LaterServer()
+        server.backend.qo_indptr[:] = torch.arange(max(SIZES) + 1) * WIDTH
+        attributes = {"fa_impl_ver": 3, "topk": 1, "needs_cpu_seq_lens": False}
+        backend = type("FlashAttentionBackend", (), attributes)()
+        backend.draft_extend_metadata_captured_in_graph = lambda captured=captured: captured
+        backend.on_after_cuda_graph_warmup = lambda: None
+        server.runner.draft_extend_attn_backend = backend
+        planned.append(len(server.capture_all().graphs))
+    assert planned == [3, 0]
+
+
 def test_a_draft_extend_of_spec_v1_is_left_alone() -> None:
     server = Server()
     batch = SimpleNamespace(forward_mode=SimpleNamespace(is_draft_extend_v2=lambda: False))
@@ -295,7 +435,6 @@ def test_a_draft_extend_of_spec_v1_is_left_alone() -> None:
     [
         {"plan_stream": object()},
         {"speculative_num_draft_tokens": WIDTH + 1},
-        {"draft_runner__device_timer": object()},
         {"target_worker__model_runner__graph_runner": SimpleNamespace(bs=2, raw_bs=2, output_buffers={})},
     ],
     ids=lambda change: next(iter(change)),
@@ -303,12 +442,7 @@ def test_a_draft_extend_of_spec_v1_is_left_alone() -> None:
 def test_the_draft_is_extended_as_before_with(change: dict[str, Any]) -> None:
     server = Server().capture_all()
     result = server.verify(REQUESTS, [2, 1], random.Random(3))
-    for path, value in change.items():
-        owner: Any = server
-        *names, last = path.split("__")
-        for name in names:
-            owner = getattr(owner, name)
-        setattr(owner, last, value)
+    server.change(change)
     assert not run_tail(server, result)
     assert vars(result.next_draft_input) == {}
 
@@ -327,6 +461,20 @@ def test_the_draft_is_extended_as_before_behind_a_verify_with(change: dict[str, 
     ran, following = step(Server().capture_all(), **change)
     assert not ran
     assert vars(following) == {}
+
+
+def test_a_rank_that_times_its_draft_extends_replays_what_the_others_do() -> None:
+    server, timed = Server().capture_all(), []
+
+    @contextmanager
+    def wrap(metadata: dict[str, str]) -> Iterator[None]:
+        before = sum(graph.replays for graph in server.graphs)
+        yield
+        timed.append((metadata["category"], sum(graph.replays for graph in server.graphs) - before))
+
+    server.draft_runner.device_timer = SimpleNamespace(wrap=wrap)
+    assert step(server)[0]
+    assert timed == [("eagle_draft_extend", 1)]
 
 
 def test_a_target_whose_graph_was_captured_again_has_no_tail_of_that_size() -> None:
@@ -355,7 +503,7 @@ def test_a_capture_that_fails_ends_all_tails(fails_at: int, caplog: pytest.LogCa
 
 def test_a_capture_that_fails_on_another_rank_ends_all_tails(monkeypatch: pytest.MonkeyPatch) -> None:
     group = SimpleNamespace(world_size=2, cpu_group=None)
-    server = Server(draft_runner__tp_group=group)
+    server = LaterServer(runner__backend___tp_group=group)
 
     def reduce(flag: torch.Tensor, _operation: object, **_: object) -> None:
         flag.fill_(len(server.graphs) < 2)

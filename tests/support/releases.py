@@ -99,10 +99,15 @@ OWN = (
 )
 """Patches that the first of those releases lacks: this project's own, and later ones of upstream's."""
 
-OF_LATER_RELEASES = ("29354", "29368", "29792", "33892", "35748", "36140", "pk-tree-extend-graph")
+OF_LATER_RELEASES = ("29354", "29368", "29792", "33892", "35748", "36140")
 """Patches for what came after the releases that have none."""
 
-PATCHES: tuple[Patch, ...] = tuple(patch for patch in load.patches() if patch.id not in OF_LATER_RELEASES)
+OF_LATER_CODE = ("pk-accepted-paths", "pk-planned-tail-graph", "pk-tree-extend-graph")
+"""Patches that have no place in the first of these releases."""
+
+PATCHES: tuple[Patch, ...] = tuple(
+    patch for patch in load.patches() if patch.id not in (*OF_LATER_RELEASES, *OF_LATER_CODE)
+)
 
 
 def wheel(version: str) -> Path:

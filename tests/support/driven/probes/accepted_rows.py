@@ -28,6 +28,8 @@ class _Processor(LogitsProcessor):
     def __init__(self) -> None:
         torch.nn.Module.__init__(self)
         self.rows: list[int] = []
+        # Of later trees.
+        self.expected_aux_hidden_states, self.keep_last_hidden_states = None, False
         self.weight = torch.randn((HIDDEN, VOCABULARY), generator=torch.Generator().manual_seed(1))
 
     def _get_logits(self, hidden_states: Any, lm_head: Any, logits_metadata: Any, *_: Any) -> Any:
@@ -73,13 +75,15 @@ class Graph:
         return self.left
 
 
-class _Backend:
+class FullCudaGraphBackend:
     """The graph of each size, which a replay runs."""
 
     def __init__(self, runner: Any) -> None:
         self.graphs: dict[Any, Any] = {}
         self.left: dict[Any, Any] = {}
         self.runner = runner
+        self._outputs = self.left
+        self._tp_group = SimpleNamespace(world_size=1)
 
     def capture_one(self, key: Any, run: Any, **_: Any) -> None:
         """Record what a graph does, and where its results are."""
@@ -88,6 +92,10 @@ class _Backend:
     def replay(self, key: Any, *_: Any) -> Any:
         """Compute into the same memory again."""
         found, left = self.graphs[key](), self.left[key]
+        if isinstance(left, tuple):
+            for into, new in zip(left, found, strict=True):
+                into.copy_(new.clone())
+            return left
         for name in ("next_token_logits", "hidden_states"):
             getattr(left, name).copy_(getattr(found, name).clone())
         return left
@@ -98,7 +106,7 @@ def _runner(case: dict[str, Any], draft_runner: Any, **others: Any) -> Any:
     runners.set_dp_buffer_len = runners.set_is_extend_in_batch = lambda *_: None
     runners.maybe_flashinfer_autotune_speculative_draft = lambda *_, **__: None
     runner: Any = bare(EAGLEDraftExtendCudaGraphRunner)
-    backend = _Backend(runner)
+    backend = FullCudaGraphBackend(runner)
     size = max(sizes)
     tokens = size * width
     gathered = torch.zeros(1, dtype=torch.int32) if case.get("gathered") else None
@@ -121,6 +129,8 @@ def _runner(case: dict[str, Any], draft_runner: Any, **others: Any) -> Any:
         global_num_tokens_gpu=gathered,
         global_num_tokens_for_logprob_gpu=gathered,
         dsa_seed_topk_capture=None,
+        mamba_track_indices=None,
+        select_index=torch.arange(size) * width + width - 1,
     )
     plans = (
         *("init_forward_metadata_capture_cuda_graph", "init_forward_metadata_replay_cuda_graph"),
@@ -155,6 +165,8 @@ def _runner(case: dict[str, Any], draft_runner: Any, **others: Any) -> Any:
         _make_graph_key=lambda size, *_: size,
     )
     vars(runner).update(others)
+    if not hasattr(runner, "capture_one_shape"):
+        del runner.backend
     for size in sorted(sizes, reverse=True):
         if hasattr(runner, "capture_one_shape"):
             runner.capture_one_shape(size, None)
@@ -177,6 +189,7 @@ def worker_of(case: dict[str, Any], model: Any = None, **of_runner: Any) -> Any:
             enable_two_batch_overlap=False,
         ),
         canary_manager=None,
+        kv_index_translator=getattr(of_runner.get("draft_extend_attn_backend"), "kv_index_translator", None),
         device_timer=None,
         tp_group=SimpleNamespace(world_size=1),
         hisparse_coordinator=None,

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from sglang.srt.layers.attention.flashattention_backend import FlashAttentionBackend
 from sglang.srt.layers.attention.triton_backend import TritonAttnBackend
+from sglang.srt.speculative import eagle_worker_v2
+from sglang.srt.speculative.eagle_draft_extend_cuda_graph_runner import EAGLEDraftExtendCudaGraphRunner
 
-from . import accepted_rows, flash_attention, forward_batches, repeatable
+from . import accepted_rows, flash_attention, repeatable
 from . import attention_backends as backends
+from .decisions import bare
+
+# Later trees make a draft-extend's batch from what a whole scheduler has.
+_SCHEDULED = importlib.util.find_spec("sglang.srt.speculative.eagle_info_v2") is not None
+if _SCHEDULED:
+    from . import forward_batches
 
 CONTEXT = 64
 HIDDEN = accepted_rows.HIDDEN
 
 
 class _Graph(accepted_rows.Graph):
-    replays = 0
-
     def replay(self) -> None:
         """Compute into the same memory again."""
-        _Graph.replays += 1
         for into, found in zip(self.left, self.run(), strict=True):
             into.copy_(found.clone())
 
@@ -65,28 +72,105 @@ def _target(case: dict[str, Any]) -> Any:
     }
     states = torch.zeros(largest * width, HIDDEN)
     outputs = {size: SimpleNamespace(hidden_states=states[: size * width]) for size in case["captured"]}
-    return SimpleNamespace(
-        buffers=SimpleNamespace(**buffers), num_tokens_per_bs=width, output_buffers=outputs, bs=0, raw_bs=0
+    made = SimpleNamespace(buffers=SimpleNamespace(**buffers), num_tokens_per_bs=width, bs=0, raw_bs=0)
+    if hasattr(EAGLEDraftExtendCudaGraphRunner, "capture_one_shape"):
+        made.backend = accepted_rows.FullCudaGraphBackend(made)
+        made.backend.left.update(outputs)
+        made._make_graph_key = lambda size: size
+    else:
+        made.output_buffers = outputs
+    return made
+
+
+def _bare_backend(case: dict[str, Any]) -> Any:
+    """Return a backend of a later tree, whose constructor takes its options from a whole server."""
+    size, width = max(case["captured"]), case["draft_tokens"]
+    table = backends.slots(24, CONTEXT + backends.ROOM, 1, 0)
+    kind = TritonAttnBackend if case["backend"] == "triton" else FlashAttentionBackend
+    made: Any = bare(kind)
+    vars(made).update(
+        dict.fromkeys(
+            (
+                *("dllm_attention", "sliding_window_size", "swa_v_head_dim", "_translate_kv_loc"),
+                *("attention_chunk_size", "local_attn_builder", "encoder_metadata", "_sched_meta_buf"),
+                "_get_scheduler_metadata",
+                *("_kv_shard_pool", "_verify_mask", "window_kv_indptr"),
+            )
+        ),
+        **dict.fromkeys(
+            (
+                *("use_sliding_window_kv_pool", "use_mla", "has_swa", "has_local_attention", "skip_prefill"),
+                *("is_encoder_decoder", "is_prefill_aware_swa", "needs_cpu_seq_lens"),
+            ),
+            False,
+        ),
+        device="cpu",
+        is_draft_runner=True,
+        req_to_token=table,
+        max_context_len=CONTEXT,
+        max_num_pages=CONTEXT,
+        page_size=1,
+        topk=1,
+        fa_impl_ver=3,
+        dcp_size=1,
+        num_draft_tokens=width,
+        speculative_num_draft_tokens=width,
+        speculative_num_steps=width - 1,
+        speculative_step_id=0,
+        num_head=1,
+        max_kv_splits=1,
+        v_head_dim=1,
+        lean_total_programs=1,
+        lean_block_m=1,
+        kv_indptr=torch.zeros(size + 1, dtype=torch.int32),
+        qo_indptr=torch.zeros(size + 1, dtype=torch.int64),
+        mask_indptr=torch.zeros(size + 1, dtype=torch.int64),
+        kv_index_translator=_translator(table),
+        draft_extend_metadata={},
     )
+    return made
+
+
+def _translator(table: torch.Tensor) -> Any:
+    """Return what finds a draft's slots: they are those of the table."""
+    name = "sglang.srt.mem_cache.kv_index_translator"
+    if importlib.util.find_spec(name) is None:
+        return None
+    module = importlib.import_module(name)
+    made = bare(module.KVIndexTranslator)
+    kind = module.IdSpaceKind.FULL
+    vars(made).update(
+        is_translating=False,
+        defer_read_translate=False,
+        req_to_token=table,
+        page_size=1,
+        device="cpu",
+        _spaces={kind: module.IdSpace(key=(kind, None))},
+    )
+    return made
 
 
 def _worker(case: dict[str, Any]) -> Any:
     width, sizes = case["draft_tokens"], case["captured"]
     server = {"context": CONTEXT, "page_size": 1, "draft_tokens": width, "steps": width - 1}
-    if case["backend"] == "triton":
-        backend: Any = TritonAttnBackend(backends.model_runner(**server))
+    if not _SCHEDULED:
+        backend: Any = _bare_backend(case)
+    elif case["backend"] == "triton":
+        backend = TritonAttnBackend(backends.model_runner(**server))
     else:
         backend = flash_attention._backend(server)
         backend.req_to_token = backend.req_to_token.contiguous()
     with backends.OnCpu():
         backend.init_cuda_graph_state(max(sizes), max(sizes) * width)
-    forward_batches._serve()
+    if _SCHEDULED:
+        forward_batches._serve()
     target = _target(case)
-    target_worker = SimpleNamespace(model_runner=SimpleNamespace(graph_runner=target))
+    name = "decode_cuda_graph_runner" if hasattr(target, "backend") else "graph_runner"
+    target_worker = SimpleNamespace(model_runner=SimpleNamespace(**{name: target}))
     worker = accepted_rows.worker_of(
         case | {"graph": True},
         _Model(case, backend),
-        eagle_worker=SimpleNamespace(target_worker=target_worker),
+        eagle_worker=SimpleNamespace(target_worker=target_worker, topk=1),
         draft_extend_attn_backend=backend,
         enable_torch_compile=False,
         require_mlp_sync=False,
@@ -94,39 +178,79 @@ def _worker(case: dict[str, Any]) -> Any:
         _capture_init=lambda run: run(),
     )
     worker.target_worker = target_worker
-    makes, draft = forward_batches.runner(), worker.draft_runner
-    vars(makes.server_args).update(vars(draft.server_args))
-    vars(draft).update(vars(makes))
+    if _SCHEDULED:
+        makes, draft = forward_batches.runner(), worker.draft_runner
+        vars(makes.server_args).update(vars(draft.server_args))
+        vars(draft).update(vars(makes))
     return worker
+
+
+def _batch(rows: list[int], lens: list[int], slots: torch.Tensor) -> Any:
+    """Return a scheduler's batch after a verify, whose forward batch for the draft-extend is the tree's."""
+    at, before = torch.tensor(rows), torch.tensor(lens)
+    if _SCHEDULED:
+        batch = forward_batches.make_batch(
+            {"lens": lens, "mode": "TARGET_VERIFY", "mirror": True, "sum": True}
+        )
+        batch.req_pool_indices, batch.seq_lens, batch.out_cache_loc = at, before, slots
+        return batch
+    width = len(slots) // len(rows)
+
+    def prepare(spec_info: Any, _: Any, tokens: torch.Tensor, *__: Any, **___: Any) -> Any:
+        return backends.forward_batch(
+            "extend v2",
+            batch_size=len(rows),
+            input_ids=tokens,
+            req_pool_indices=at,
+            seq_lens=before + width,
+            out_cache_loc=slots,
+            positions=(before[:, None] + torch.arange(width)).flatten(),
+            extend_seq_lens=torch.full((len(rows),), width, dtype=torch.int32),
+            extend_seq_lens_cpu=[width] * len(rows),
+            spec_info=spec_info,
+        )
+
+    vars(eagle_worker_v2).update(
+        prepare_for_draft_extend=prepare,
+        get_spec=lambda: SimpleNamespace(speculative_use_rejection_sampling=False),
+    )
+    return SimpleNamespace(seq_lens=before)
 
 
 def _verified(worker: Any, case: dict[str, Any], step: dict[str, Any], number: int) -> tuple[Any, Any]:
     """Leave what the verify of a step leaves; return its batch and its result."""
     rows, lens, width = step["rows"], step["lens"], case["draft_tokens"]
-    count, target = len(rows), worker.target_worker.model_runner.graph_runner
+    count, target = len(rows), next(iter(vars(worker.target_worker.model_runner).values()))
     own, tokens = target.buffers, count * width
     size = next(each for each in sorted(case["captured"]) if each >= count)
     table = worker.draft_runner.model.backend.req_to_token
-    batch = forward_batches.make_batch({"lens": lens, "mode": "TARGET_VERIFY", "mirror": True, "sum": True})
-    batch.req_pool_indices, batch.seq_lens = torch.tensor(rows), torch.tensor(lens)
-    batch.out_cache_loc = torch.cat(
-        [table[row, length : length + width] for row, length in zip(rows, lens, strict=True)]
-    ).long()
+    slots = torch.cat([table[row, length : length + width] for row, length in zip(rows, lens, strict=True)])
+    batch = _batch(rows, lens, slots.long())
     own.seq_lens.fill_(1)
     own.out_cache_loc.zero_()
-    own.seq_lens[:count], own.req_pool_indices[:count] = batch.seq_lens, batch.req_pool_indices
-    own.out_cache_loc[:tokens] = batch.out_cache_loc
-    own.positions[:tokens] = (batch.seq_lens[:, None] + torch.arange(width)).flatten()
+    own.seq_lens[:count], own.req_pool_indices[:count] = torch.tensor(lens), torch.tensor(rows)
+    own.out_cache_loc[:tokens] = slots
+    own.positions[:tokens] = (torch.tensor(lens)[:, None] + torch.arange(width)).flatten()
     generator = torch.Generator().manual_seed(number)
-    output = target.output_buffers[size].hidden_states
+    output = (target.backend.left if hasattr(target, "backend") else target.output_buffers)[
+        size
+    ].hidden_states
     output.copy_(torch.randn(output.shape, generator=generator))
-    target.bs, target.raw_bs = size, count
+    target.bs, target.raw_bs, target._replay_graph_key = size, count, size
+    verified = torch.randint(100, (tokens,), generator=generator, dtype=torch.int32)
+    accepted = torch.tensor(step["accepted"], dtype=torch.int32)
     return batch, SimpleNamespace(
         can_run_cuda_graph=step.get("replayed", True),
         logits_output=SimpleNamespace(hidden_states=output[:tokens]),
-        next_token_ids=torch.randint(100, (tokens,), generator=generator, dtype=torch.int32),
-        accept_lens=torch.tensor(step["accepted"], dtype=torch.int32),
+        next_token_ids=verified,
+        accept_lens=accepted,
         next_draft_input=SimpleNamespace(),
+        # With these, later trees have computed what the draft-extend takes.
+        prepared_draft_extend_inputs=(
+            (accepted - 1, torch.arange(count) * width + accepted - 1, verified.long())
+            if not _SCHEDULED and number % 2
+            else None
+        ),
     )
 
 
@@ -135,11 +259,11 @@ def extended(case: dict[str, Any], steps: list[dict[str, Any]], disable: str = "
     """Extend the draft after each step; return what each passes on, read after the last, and the cache."""
     os.environ["PATCHKIT_DISABLE"] = disable
     worker, passed = _worker(case), []
-    _Graph.replays = 0
     for number, step in enumerate(steps):
         batch, result = _verified(worker, case, step, number)
         worker._draft_extend_for_decode(batch, result)
         passed.append(result.next_draft_input)
+    tails = getattr(worker.cuda_graph_runner_for_draft_extend, "patchkit_tails", None)
     # The first slot is that of padding.
     return {
         "passed": [
@@ -147,5 +271,5 @@ def extended(case: dict[str, Any], steps: list[dict[str, Any]], disable: str = "
             for each in passed
         ],
         "cache": worker.draft_runner.model.cache[1:].tolist(),
-        "tails": _Graph.replays,
+        "tails": 0 if tails is None else tails.steps[True],
     }
