@@ -280,7 +280,8 @@ def answer(*arguments: object, code: int = 0) -> Any:
 
 def states_in(reply: Mapping[str, Any]) -> dict[str, str]:
     """Return each patch's state in a command's answer, except patches for later releases."""
-    return {patch["id"]: patch["state"] for patch in reply["patches"] if patch["id"] not in OF_LATER_RELEASES}
+    later = (*OF_LATER_RELEASES, *OF_LATER_CODE)
+    return {patch["id"]: patch["state"] for patch in reply["patches"] if patch["id"] not in later}
 
 
 @pytest.fixture(scope="session")
