@@ -89,9 +89,11 @@ ROOMS = {
     "merge": Room(
         (
             *_modules("transaction", "undo", "wording"),
-            *_modules("change", "merge", "row", "statements", "sequence", "pairing", "outline", "regions"),
+            *_modules(
+                "change", "merge", "alignment", "statements", "sequence", "pairing", "outline", "regions"
+            ),
             *_modules("change", "correspondence", "tokens", "lines", "exact", "blocks"),
-            *_modules("change", "kinds", "sides", "united"),
+            *_modules("change", "kinds", "prose", "sides", "united"),
         ),
         (
             ("tests/change", *(f"tests/transaction/test_{name}.py" for name in UNDONE), *QUICK),

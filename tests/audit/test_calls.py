@@ -227,6 +227,13 @@ def plan(batch, held):
     made.lens.max()  # finds PK101
     other.lens.max()
 """,
+    "a_copy_of_an_object_beside_another": """\
+def plan(batch, held, kept):
+    held.lens = batch.seq_lens_cpu
+    made = copy(kept)
+    made.lens.max()
+    held.lens.max()  # finds PK101
+""",
     "a_copy_with_another_attribute": """\
 def plan(batch, held):
     made = replace(held, lens=batch.seq_lens_cpu, **held)
@@ -602,6 +609,11 @@ def run(batch, lens):
         batch.seq_lens_cpu.max()
     if isinstance([each for each in lens], Tensor):
         batch.seq_lens_cpu.max()
+""",
+    "a_sum_of_tensors": """\
+def run(batch, table):
+    if isinstance(sum(table), Tensor):
+        batch.seq_lens_cpu.max()  # finds PK101
 """,
 }
 

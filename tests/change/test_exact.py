@@ -125,6 +125,14 @@ def test_code_that_a_person_took_out_is_undone_already() -> None:
     assert merged(FILE, one.encode(), BASE.encode(), own.encode()).text == own.encode()
 
 
+def test_a_function_that_a_person_took_out_goes_with_its_call_between_lines_that_changed() -> None:
+    helper = ("\n\ndef take", "\n\ndef tell(reader):\n    reader.told = True\n\n\ndef take")
+    one = changed(BASE, helper, ("    return due\n", "    tell(reader)\n    return due\n"))
+    own = ("    return due\n", "    return due + 1\n")
+    ours = changed(one, helper[::-1], own)
+    assert merged(FILE, one.encode(), BASE.encode(), ours.encode()).text.decode() == changed(BASE, own)
+
+
 def test_lines_of_another_language_are_undone_where_nothing_touches_them() -> None:
     base = "".join(f"int v{n};\n" for n in range(9))
     one = base.replace("v2;\n", "v2;\nint w;\n")

@@ -180,6 +180,14 @@ def test_a_statement_that_this_tree_has_elsewhere_in_the_function_is_not_made_ag
     assert reason == f"this tree has a variant of it: `{line.decode().strip()}`"
 
 
+def test_of_two_edits_of_a_function_the_one_that_leaves_a_statement_unreachable_is_refused() -> None:
+    base = b"def lend(book):\n    start(book)\n    book.days = 14\n    book.out = True\n    note(book)\n"
+    theirs = base.replace(b"start(book)", b"start(book, 1)").replace(b"note(book)", b"return book")
+    landing = landed({DESK: base}, {DESK: theirs}, {DESK: base + b"    own(book)\n"})
+    assert [outcome for outcome, _ in outcomes(landing)] == ["landed", "conflict"]
+    assert landing.contents[DESK] == base.replace(b"start(book)", b"start(book, 1)") + b"    own(book)\n"
+
+
 OS = b"\n\ndef os(book):\n    return book\n"
 
 

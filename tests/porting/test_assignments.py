@@ -166,6 +166,16 @@ def test_what_a_function_that_is_only_made_reads_is_read_later() -> None:
     assert found(own, theirs, edited(own, (line, line + SET)), base) == []
 
 
+@pytest.mark.parametrize(("calls", "findings"), [(4, 1), (5, 0)])
+def test_a_method_that_four_calls_lead_to_is_looked_at_and_none_behind_it(calls: int, findings: int) -> None:
+    bodies = [f"self.m{number}()" for number in range(1, calls)] + ["return self.limit"]
+    methods = "".join(f"    def m{number}(self):\n        {body}\n\n" for number, body in enumerate(bodies))
+    base = edited(BASE, ("    def fill(self):\n", f"{methods}    def fill(self):\n"))
+    line = OPEN + "        self.m0()\n"
+    own, theirs = edited(base, (OPEN, line)), edited(base, (OPEN, OPEN + SET))
+    assert len(found(own, theirs, edited(own, (line, line + SET)), base)) == findings
+
+
 def test_methods_that_call_each_other_often_are_each_looked_at_once() -> None:
     calls = "".join(f"        self.m{number}()\n" for number in range(40))
     methods = "".join(f"    def m{number}(self):\n{calls}\n" for number in range(40))

@@ -6,14 +6,16 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from support.toys import ABRUPT, COPIES, CRLF, DEPTH, MIRROR, SOURCES, apply, git, planner_of
+from support.toys import ABRUPT, COPIES, CRLF, DEPTH, MIRROR, SOURCES, apply, edit, git, planner_of
 
 from patchkit.errors import ConflictError
 from patchkit.plan.record import AppliedFile, AppliedPatch, Record, files_of
+from patchkit.plan.status import EditStatus, State
 from patchkit.transaction.candidates import Candidates, patch_base
+from patchkit.transaction.resolve import Note, record_manual_edit
 from patchkit.transaction.swap import digest_of
 from patchkit.transaction.write import record_path
-from patchkit.tree.tree import open_tree
+from patchkit.tree.tree import ReadTree, open_tree
 
 if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
@@ -133,6 +135,16 @@ def test_a_patch_whose_comments_were_removed_is_told_by_the_record_or_by_history
     assert found.tidied == {"depth"}
     assert found.untold == {"depth"}
     assert found.originals == BEFORE
+
+
+def test_of_an_edit_that_a_person_made_the_original_is_in_history(checkout: CheckoutTree) -> None:
+    edit(checkout, MIRROR, b"copies = 0", b"copies = None")
+    status = EditStatus("copies", MIRROR, "Mirror", State.UNKNOWN)
+    note = Note("# patchkit copies: by hand", 2)
+    read = ReadTree(checkout.root, checkout.package)
+    record_manual_edit(read, COPIES, status, lambda _file, _text: True, note)
+    tree = open_tree(checkout.root)
+    assert Candidates(tree, planner_of(tree)).originals[MIRROR] == SOURCES[MIRROR]
 
 
 def test_a_tree_without_patches_has_no_originals(checkout: CheckoutTree) -> None:

@@ -218,14 +218,17 @@ def test_files_of_other_patches_stay_in_the_record() -> None:
     assert [(names, [*files]) for names, files in layers(plan.record)] == [(["two"], [OTHER])]
 
 
-def test_a_port_that_another_depends_on_goes_only_with_it() -> None:
+@pytest.mark.parametrize(("name", "ported"), [("7", True), ("two", False)])
+def test_what_a_port_depends_on_goes_only_with_it(name: str, ported: bool) -> None:
     two, three = with_(BASE, "two"), with_(with_(BASE, "two"), "three")
-    case = Case().write("7", a=(BASE, two), ported=True).write("8", a=(two, three), ported=True)
-    with pytest.raises(RevertBlockedError, match="8 changed the same code as 7, or depends on it") as found:
-        case.revert("7", a=three)
-    assert (found.value.patches, found.value.together) == (("7",), frozenset({"8"}))
+    case = Case().write(name, a=(BASE, two), ported=ported).write("8", a=(two, three), ported=True)
+    with pytest.raises(
+        RevertBlockedError, match=f"8 changed the same code as {name}, or depends on it"
+    ) as found:
+        case.revert(name, a=three)
+    assert (found.value.patches, found.value.together) == ((name,), frozenset({"8"}))
     assert case.revert("8", a=three).changes == {FILE: (three, two)}
-    assert case.revert("7", "8", a=three).changes == {FILE: (three, BASE)}
+    assert case.revert(name, "8", a=three).changes == {FILE: (three, BASE)}
 
 
 def test_an_edit_that_a_person_made_and_of_which_no_original_is_known_is_a_conflict_while_it_is_there() -> (

@@ -36,7 +36,7 @@ class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_field
         """Return the codemod. Raise ValueError that names the malformed key."""
         if not self.context:
             raise ValueError("key `context`: empty, but it has to identify a place without the statements")
-        (find,) = texts.patterns("find", self.find)
+        find = texts.site(self.find)
         if find.is_expression and not find.is_call:
             raise ValueError("key `find`: an expression, but not a statement")
         return _Delete(find, texts.patterns("context", *self.context), self.every)

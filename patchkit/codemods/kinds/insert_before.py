@@ -69,5 +69,10 @@ class InsertBefore(StatementKind, frozen=True, kw_only=True, tag="insert-before"
             scope="serve",
             refusal="expected `self.lend(book)`",
         ),
+        Example(
+            "A `find` of runs alone is nowhere in particular.",
+            'find = "$$body"\ncode = "f()"',
+            refusal="key `find`: only `...` or `$$name`",
+        ),
         Example("`code` is required.", 'find = "f()"', refusal="key `code`: the pattern is empty"),
     )

@@ -33,7 +33,7 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
     def codemod(self) -> Codemod:
         """Return the codemod. Raise ValueError that names the malformed key."""
         texts.require_bound("value", self.value, self.find)
-        (find,) = texts.patterns("find", self.find)
+        find = texts.site(self.find)
         texts.patterns("value", self.value)
         guarded = self._guarded
         signs = texts.signs("value", texts.in_place(self.find, guarded)) + texts.signs(

@@ -29,6 +29,16 @@ def patterns(key: str, *texts: str) -> tuple[Pattern, ...]:
         return tuple(map(Pattern.compile, texts))
 
 
+def site(text: str) -> Pattern:
+    """Return the text of ``find`` compiled. Raise ValueError if it matches where there is no code."""
+    (pattern,) = patterns("find", text)
+    if pattern.may_be_empty:
+        raise ValueError(
+            "key `find`: only `...` or `$$name`, which match where no code is, too; add a statement"
+        )
+    return pattern
+
+
 def signs(key: str, *texts: str) -> tuple[Pattern, ...]:
     """Return patterns of code that may be present already, with any further statements in between."""
     return tuple(pattern.loose for pattern in patterns(key, *texts))

@@ -77,7 +77,7 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
         for pair in self.pairs:
             target = getattr(pair, "target", "")
             for text in several(pair.find) or ("",):
-                (find,) = texts.patterns("find", text)
+                find = texts.site(text)
                 texts.patterns("code", pair.code)
                 if target and f"${target}" not in text:
                     raise ValueError(f"key `target`: `find` has no ${target} to replace")

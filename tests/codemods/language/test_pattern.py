@@ -103,6 +103,14 @@ def test_run_may_be_empty() -> None:
     assert find("log($x)\n$$between\nif $_:\n    ...") == [{"x": "book", "between": ""}]
 
 
+@pytest.mark.parametrize(("source", "starts"), [("", []), ("a\nb\n", [0, 1])])
+def test_a_run_alone_is_found_at_each_statement_and_not_behind_the_last(
+    source: str, starts: list[int]
+) -> None:
+    found = Pattern.compile("...").find(cst.parse_module(source))
+    assert [(match.start, match.end) for match in found] == [(start, start) for start in starts]
+
+
 def test_shortest_run_counts() -> None:
     source = "open()\na()\nclose()\nb()\nclose()\n"
     assert find("open()\n$$between\nclose()", source) == [{"between": "a()\n"}]
