@@ -51,7 +51,7 @@ def merged(base: str, theirs: str, ours: str) -> tuple[str, list[EditOutcome]]:
         ours_text = "".join(line for edit in touching for line in edit.lines)
         reason = "the lines differ in this tree"
         edits.append(EditOutcome(site, Outcome.CONFLICT, reason, base_text, ours_text, wanted))
-    return _made(b, sorted((*own, *made))), edits
+    return with_hunks(b, sorted((*own, *made))), edits
 
 
 def clean(base: str, theirs: str, ours: str) -> str | None:
@@ -84,7 +84,8 @@ def _units(lines: Sequence[str]) -> list[tuple[str, ...]]:
     return [unit for run in runs for unit in ([run] if len(run) > _RUN else [(line,) for line in run])]
 
 
-def _made(base: Sequence[str], hunks: Sequence[LineHunk]) -> str:
+def with_hunks(base: Sequence[str], hunks: Sequence[LineHunk]) -> str:
+    """Return lines with those of ``hunks``, in order, in place of theirs."""
     result: list[str] = []
     last = 0
     for hunk in hunks:

@@ -10,7 +10,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from patchkit.change.lines import hunks
+from patchkit.change.lines import hunks, with_hunks
 from patchkit.tree.source import INVALID, parsed
 
 if TYPE_CHECKING:
@@ -34,12 +34,7 @@ def united_lines(parts: Sequence[str], before: Sequence[str], wholes: Sequence[s
     both = sorted([*own, *(hunk for hunk in others if hunk not in own)])
     if not all(_are_apart(base, one, other) for one, other in itertools.pairwise(both)):
         return ""
-    result: list[str] = []
-    last = 0
-    for hunk in both:
-        result += [*base[last : hunk.start], *hunk.lines]
-        last = hunk.end
-    return "".join([*result, *base[last:]])
+    return with_hunks(base, both)
 
 
 def _is_prose(part: str, before: str, whole: str) -> bool:

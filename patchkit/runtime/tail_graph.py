@@ -138,11 +138,14 @@ def _backend_of(runner: Any) -> Any:
 def _outputs_of(runner: Any) -> Mapping[Any, Any]:
     """Return the output of each of a runner's graphs, by the key of its replay; none if they are in segments."""
     backend = _backend_of(runner)
-    if backend is None:
-        found = getattr(runner, "output_buffers", None)
-    else:
-        found = backend._outputs if type(backend).__name__ == "FullCudaGraphBackend" else None
-    return found or {}
+    if _is_in_segments(backend):
+        return {}
+    return (getattr(runner, "output_buffers", None) if backend is None else backend._outputs) or {}
+
+
+def _is_in_segments(backend: Any) -> bool:
+    """Return whether what captures a runner's graphs captures a forward in several."""
+    return backend is not None and type(backend).__name__ != "FullCudaGraphBackend"
 
 
 def _settings(args: Any) -> Mapping[str, Any]:
@@ -165,8 +168,7 @@ def _obstacle(runner: Any, target: Any, batch: Any) -> str | None:
         and _group_of(runner).world_size > 1,
         "the draft has several branches": runner.eagle_worker.topk != 1,
         "the target has no graphs of as many tokens a request": _width(target) != _width(runner),
-        "its graphs are in segments": _backend_of(runner) is not None
-        and type(runner.backend).__name__ != "FullCudaGraphBackend",
+        "its graphs are in segments": _is_in_segments(_backend_of(runner)),
         "its LM head computes all rows": getattr(batch.spec_info, "select_index", None) is None,
         "its backend is neither plain Triton nor plain FlashAttention-3": _plan_of(runner) is None,
         "ranks share a batch": runner.require_gathered_buffer or runner.require_mlp_sync,

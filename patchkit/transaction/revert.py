@@ -309,6 +309,14 @@ def _candidates(candidates: Candidates, named: frozenset[str] | None) -> Iterabl
     return (candidates.of_ports(committed),)
 
 
+def _is_as_before(after: Contents, originals: Contents, candidates: Candidates) -> bool:
+    """Return whether a revert leaves each original as it was, and other files as they are."""
+    return originals.keys() <= after.keys() and all(
+        text == (originals[file] if file in originals else candidates.read(file))
+        for file, text in after.items()
+    )
+
+
 def _plan_with(
     tree: CheckoutTree, candidate: CandidateRecord, reverted: frozenset[str], planner: Planner
 ) -> RevertPlan:
@@ -378,8 +386,7 @@ def _require_removed(
                 "and revert again",
             )
     untold = candidates.untold if reverted is None else candidates.untold & reverted
-    originals = {file: candidate.originals.get(file, candidates.read(file)) for file in after}
-    if untold and not (after == originals and candidate.originals.keys() <= after.keys()):
+    if untold and not _is_as_before(after, candidate.originals, candidates):
         ids = tuple(sorted(untold))
         left = sorted(planner.present(after, ids) - planner.present(candidate.originals, ids))
         if left:

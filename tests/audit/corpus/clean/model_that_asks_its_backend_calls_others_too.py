@@ -4,11 +4,11 @@ from sglang.srt.model_executor.forward_context import get_attn_backend
 
 
 class ForkModel:
-    def attend(self, forward_batch):
-        if forward_batch.extend_prefix_lens_cpu is not None:
-            get_attn_backend().plan_chunks(forward_batch)
-        self.norm(forward_batch)
-        return self.out.project(forward_batch.seq_lens)
+    def attend(self, own_forward_batch):
+        if own_forward_batch.extend_prefix_lens_cpu is not None:
+            get_attn_backend().plan_chunks(own_forward_batch)
+        self.norm(own_forward_batch)
+        return self.out.project(own_forward_batch.seq_lens)
 
 
 # place: srt/layers/attention/fork_backend.py
@@ -18,5 +18,5 @@ from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 class ForkBackend(AttentionBackend):
     needs_cpu_seq_lens = False
 
-    def plan_chunks(self, forward_batch):
-        return any(forward_batch.extend_prefix_lens_cpu)
+    def plan_chunks(self, own_forward_batch):
+        return any(own_forward_batch.extend_prefix_lens_cpu)
