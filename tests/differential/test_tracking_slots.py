@@ -16,9 +16,9 @@ def test_a_request_that_takes_slots_again_and_gives_them_back_leaves_each_free_o
     before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
     before, after = before_and_after
-    free = before.ask("tracked_states.free_after_two_turns")
+    free = before.ask("tracked_states.free_after_turns", 2)
     assert len(free) > len(set(free))
-    free = after.ask("tracked_states.free_after_two_turns")
+    free = after.ask("tracked_states.free_after_turns", 2)
     assert len(free) == len(set(free))
 
 
@@ -27,5 +27,5 @@ def test_an_abort_of_a_sessions_first_request_loses_no_slot(
 ) -> None:
     before, after = before_and_after
     # Its own and two that track it.
-    assert before.ask("tracked_states.slots_lost_by_an_abort") == 3
-    assert after.ask("tracked_states.slots_lost_by_an_abort") == 0
+    assert before.ask("tracked_states.slots_of_a_session", aborted=True) == 3
+    assert after.ask("tracked_states.slots_of_a_session", aborted=True) == 0

@@ -34,6 +34,7 @@ FORKS = {
         "copy_(forward_batch.spec_info.topk_p)",
         "copy_(forward_batch.spec_info.topk_p.clamp(0, 1))",
         frozenset({"28465"}),
+        frozenset({"pk-tail-graph"}),
     ),
     "one patch of a later release": Fork(
         "0.5.14",
@@ -48,7 +49,12 @@ FORKS = {
         "max(forward_batch.extend_seq_lens_cpu)",
         "longest_of(forward_batch.extend_seq_lens_cpu)",
         frozenset({"26128"}),
-        frozenset({"26824", "28579", "31364", "32886", "pk-dead-work", "pk-hybrid-opt-out"}),
+        frozenset(
+            {
+                *("26824", "28579", "31364", "32886"),
+                *("pk-dead-work", "pk-hybrid-opt-out", "pk-verify-outputs"),
+            }
+        ),
     ),
 }
 

@@ -79,6 +79,19 @@ DRAFT = {
     **{"topk": 1, "steps": 3, "draft_tokens": 4, "rows": 3, "times": 2, "vocabulary": 11, "seed": 1},
     **{"hot": False, "states": True},
 }
+VERIFIED = {
+    "drafts": [[0, 1, 2, 0], [1, 1, 1, 1], [2, 0, 0, 1]],
+    "targets": [[1, 2, 2, 0], [1, 1, 1, 2], [1, 1, 0, 2]],
+    "lens": LENS,
+    "vocabulary": 3,
+    "topk": 1,
+}
+TAILS = {"draft_tokens": 4, "captured": [1, 2, 4]}
+STEPS = [
+    {"rows": [3, 9, 5], "lens": [40, 30, 17], "accepted": [1, 4, 2], "replayed": replayed}
+    for replayed in (True, True, False)
+]
+STATES = {"tokens": 4, "interval": 8, "lens": [6, 9], "accepted": [3, 1], "slots": [3, 5]}
 DECODE = {"mode": "DECODE", "lens": LENS, "mirror": True, "sum": True}
 EXTEND = DECODE | {"mode": "EXTEND", "extend": [4, 4, 4], "prefix": [36, 61, 13], "on_device": False}
 OVERLAP = {"enable_two_batch_overlap": False, "disable_piecewise_cuda_graph": True}
@@ -209,6 +222,33 @@ DRIVEN = (
         (Case("default_server.flashinfer", (LENS,), last="0.5.13.post1"),),
     ),
     Driven(
+        _of(
+            "layers/attention/flashinfer_backend.py", "FlashInferMultiStepDraftBackend.init_cuda_graph_state"
+        ),
+        (
+            Case(
+                "draft_rows.drafted",
+                ("mha", LENS),
+                {"topk": 1, "steps": 3, "context": 200},
+                last="0.5.12.post1",
+            ),
+        ),
+    ),
+    Driven(
+        _of(
+            "layers/attention/flashinfer_mla_backend.py",
+            "FlashInferMLAMultiStepDraftBackend.init_cuda_graph_state",
+        ),
+        (
+            Case(
+                "draft_rows.drafted",
+                ("mla", LENS),
+                {"topk": 1, "steps": 3, "context": 200},
+                last="0.5.12.post1",
+            ),
+        ),
+    ),
+    Driven(
         _of("layers/attention/flashmla_backend.py", "FlashMLABackend.init_cuda_graph_state"),
         (Case("default_server.graph_state", ("flashmla",), first="0.5.16"),),
     ),
@@ -259,7 +299,7 @@ DRIVEN = (
                 "linear_attention.replays",
                 (session(SERVER, "verify"), "gdn", True),
                 besides="host_reads",
-                last="0.5.13.post1",
+                last="0.5.14",
             ),
         ),
     ),
@@ -420,6 +460,31 @@ DRIVEN = (
         (Case("later_batches.without_context_parallelism", (LENS, 4), first="0.5.15"),),
     ),
     Driven(
+        (
+            *_of("layers/logits_processor.py", "LogitsProcessor.forward"),
+            *_of(
+                "speculative/eagle_draft_extend_cuda_graph_runner.py",
+                "EAGLEDraftExtendCudaGraphRunner.capture_one_batch_size",
+                "EAGLEDraftExtendCudaGraphRunner.capture_one_batch_size.run_once",
+                "EAGLEDraftExtendCudaGraphRunner.capture_one_shape",
+                "EAGLEDraftExtendCudaGraphRunner.capture_one_shape.run_once",
+                "EAGLEDraftExtendCudaGraphRunner.execute",
+                "EAGLEDraftExtendCudaGraphRunner.replay",
+            ),
+            *_of("speculative/eagle_worker_v2.py", "EagleDraftWorker._draft_extend_for_decode"),
+        ),
+        (
+            Case("tail_graphs.extended", (TAILS | {"backend": "triton"}, STEPS), besides="tails topk_p"),
+            # Without a GPU pages are looked up as 64 bits before they are written as 32.
+            Case(
+                "tail_graphs.extended",
+                (TAILS | {"backend": "fa3"}, STEPS),
+                besides="tails topk_p",
+                wider=1024,
+            ),
+        ),
+    ),
+    Driven(
         _of("managers/mm_utils.py", "general_mm_embed_routine", "prepare_mm_inputs"),
         (Case("multimodal.embedded", ([3, 0, 8], 4, [True, False, True], True)),),
     ),
@@ -446,6 +511,41 @@ DRIVEN = (
         (Case("drafts.future_map", ([["step", None]],), besides="gathers", last="0.5.12.post1"),),
     ),
     Driven(
+        (
+            *_of(
+                "managers/overlap_utils.py",
+                "FutureMap._resolve_spec_extras",
+                "FutureMap.publish",
+                "FutureMap.resolve_future",
+                "FutureMap.resolve_seq_lens_cpu",
+                "FutureMap.stash",
+                "FutureMap.store_to_map",
+            ),
+            *_of("managers/scheduler.py", "Scheduler.run_batch"),
+        ),
+        (
+            Case(
+                "relays.steps",
+                (
+                    [
+                        ["step", None],
+                        ["step", None],
+                        ["filter", [0, 2]],
+                        ["step", None],
+                        ["merge", 1],
+                        ["step", None],
+                    ],
+                ),
+                besides="moved",
+                last="0.5.14",
+            ),
+        ),
+    ),
+    Driven(
+        _of("managers/overlap_utils.py", "FutureMap.publish", "FutureMap.resolve_seq_lens_cpu"),
+        (Case("relays.captured_lens", ("EAGLE", 1), first="0.5.15", last="0.5.18"),),
+    ),
+    Driven(
         _of(
             "managers/schedule_batch.py",
             "ScheduleBatch.filter_batch",
@@ -467,6 +567,10 @@ DRIVEN = (
     Driven(
         _of("managers/schedule_batch.py", "set_mamba_track_indices_from_reqs"),
         (Case("default_server.tracked", (3,), first="0.5.13", last="0.5.15.post1"),),
+    ),
+    Driven(
+        _of("managers/scheduler.py", "Scheduler._get_new_batch_prefill_raw"),
+        (Case("cached_states.matched_and_turned_down", (), {"room": True}, first="0.5.13", last="0.5.14"),),
     ),
     Driven(
         _of("managers/scheduler.py", "Scheduler.init_model_worker"),
@@ -510,6 +614,47 @@ DRIVEN = (
             ),
         ),
         (Case("metrics.forward_pass", (DECODE | {"mirror": "tensor"},)),),
+    ),
+    Driven(
+        (
+            *_of("managers/utils.py", "GenerationBatchResult.copy_to_cpu"),
+            *_of("model_executor/forward_batch_info.py", "ForwardBatch.init_new"),
+            *_of("speculative/base_spec_worker.py", "EagleDraftWorkerBase.prepare_for_draft_extend"),
+            *_of("speculative/eagle_info_v2.py", "EagleVerifyInputV2Mixin.sample"),
+            *_of("speculative/eagle_utils.py", "eagle_sample"),
+            *_of("speculative/eagle_worker_common.py", "prepare_for_draft_extend", "run_eagle_verify"),
+            *_of(
+                "speculative/eagle_worker_v2.py",
+                "EAGLEWorkerV2.verify",
+                "EagleDraftWorker._draft_extend_for_decode",
+            ),
+        ),
+        (Case("verified.step", (VERIFIED,), {"extends": True}, besides="operators", last="0.5.21"),),
+    ),
+    Driven(
+        _of("mem_cache/memory_pool.py", "HybridReqToTokenPool.free_mamba_cache"),
+        (Case("tracked_states.free_after_turns", (1,), last="0.5.12.post1"),),
+    ),
+    Driven(
+        (
+            *_of("model_executor/cuda_graph_runner.py", "CudaGraphRunner.replay"),
+            *_of("model_executor/runner/decode_cuda_graph_runner.py", "DecodeCudaGraphRunner.load_batch"),
+            *_of("speculative/base_spec_worker.py", "EagleDraftWorkerBase.prepare_for_draft"),
+            *_of(
+                "speculative/eagle_info_v2.py",
+                "EagleDraftInputV2Mixin.prepare_for_v2_draft",
+                "EagleVerifyInputV2Mixin.prepare_for_v2_verify",
+            ),
+            *_of("speculative/eagle_utils.py", "eagle_prepare_for_verify"),
+            *_of("speculative/eagle_worker_common.py", "prepare_for_draft"),
+        ),
+        (
+            Case(
+                "step_inputs.prepared",
+                ({"rows": [3, 1, 5], "lens": [4, 9, 17], "steps": 3, "topk": 1, "seed": 1},),
+                last="0.5.21",
+            ),
+        ),
     ),
     Driven(
         _of("model_executor/cuda_graph_runner.py", "CudaGraphRunner.replay_prepare", "build_replay_fb_view"),
@@ -666,6 +811,36 @@ DRIVEN = (
         (Case("default_server.planned", ("eagle_worker_common:.run_eagle_verify",), first="0.5.16"),),
     ),
     Driven(
+        _of("session/streaming_session.py", "StreamingSession.try_cache_finished_req"),
+        (Case("tracked_states.slots_of_a_session", (), {"aborted": False}, last="0.5.12.post1"),),
+    ),
+    Driven(
+        (
+            *_of("speculative/eagle_utils.py", "per_step_draft_out_cache_loc"),
+            *_of("speculative/eagle_worker_v2.py", "EagleDraftWorker.draft_forward"),
+        ),
+        (Case("drafts.draft", (DRAFT,), besides="operators"),),
+    ),
+    Driven(
+        _of("speculative/eagle_worker.py", "EAGLEWorker.draft_forward"),
+        (Case("drafts.draft", (DRAFT | {"first": True},), besides="operators", last="0.5.12.post1"),),
+    ),
+    Driven(
+        (
+            *_of("speculative/eagle_worker_v2.py", "EAGLEWorkerV2._mamba_verify_update"),
+            *_of("speculative/spec_utils.py", "commit_mamba_states_after_verify"),
+        ),
+        tuple(
+            Case(
+                "linear_states.committed",
+                (STATES | {"tracked": tracked},),
+                besides="operators",
+                last="0.5.14",
+            )
+            for tracked in (None, [7, 9])
+        ),
+    ),
+    Driven(
         _of("speculative/eagle_worker_v2.py", "EAGLEWorkerV2._build_trivial_verify_input"),
         (
             Case("default_server.trivial_verify_input", (LENS,), first="0.5.14"),
@@ -706,6 +881,17 @@ DRIVEN = (
                 "default_server.planned",
                 ("eagle_worker_v2:EagleDraftWorker._draft_extend_for_decode",),
                 first="0.5.14",
+            ),
+        ),
+    ),
+    Driven(
+        _of("speculative/eagle_worker_v2.py", "EagleDraftWorker._draft_extend_for_prefill"),
+        (
+            Case(
+                "prefills.draft_input",
+                ([{"prompt": [30, 31, 32], "start": 0, "end": 3}], [900]),
+                {"vocabulary": 1000},
+                last="0.5.12.post1",
             ),
         ),
     ),

@@ -18,6 +18,7 @@ from socket import send_fds, socketpair
 from typing import TYPE_CHECKING, Any
 
 import patchkit
+from patchkit.patchset import load
 from support.releases import PATCHES, REFERENCE
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 SUCCESSOR = "0.5.13"
 """The release whose results a patched tree has to reproduce."""
-DEFAULT = tuple(patch.id for patch in PATCHES if patch.default)
+DEFAULT = tuple(patch.id for patch in load.patches() if patch.default)
 OPTIONAL = tuple(patch.id for patch in PATCHES if not patch.default)
 """Opt-in patches."""
 

@@ -41,8 +41,12 @@ def _device_module(events: Events) -> SimpleNamespace:
         yield
         events.record.append(f"{stream.name} left")
 
+    current = events.stream("current")
     return SimpleNamespace(
-        Event=lambda: events.event("published"), Stream=lambda: events.stream("copies"), stream=entered
+        Event=lambda: events.event("published"),
+        Stream=lambda: events.stream("copies"),
+        stream=entered,
+        current_stream=lambda _: current,
     )
 
 

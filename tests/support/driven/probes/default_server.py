@@ -684,6 +684,7 @@ def _draft_extend_runner(kind: str, graph: int) -> Any:
         device_module=Mock(),
         padded_static_len=-1,
         model_runner=SimpleNamespace(
+            server_args=SimpleNamespace(),
             model=SimpleNamespace(forward=lambda *_: output()),
             canary_manager=None,
             device_timer=None,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from sglang.srt.managers import overlap_utils
 from sglang.srt.mem_cache import memory_pool
+from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.speculative import eagle_utils, eagle_worker_v2
+from sglang.srt.speculative.eagle_info import EagleDraftInput
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -42,6 +45,7 @@ class _DraftModel:
         self.by_token = torch.randn((vocabulary, vocabulary), generator=generator)
         self.by_state = torch.randn((HIDDEN, vocabulary), generator=generator)
         self.given: list[list[Any]] = []
+        self.server_args = SimpleNamespace()
 
     def forward(self, forward_batch: Any, **_: Any) -> Any:
         tokens, states = forward_batch.input_ids, forward_batch.spec_info.hidden_states
@@ -56,22 +60,28 @@ def _worker(case: dict[str, Any], disable: str) -> Any:
     os.environ["PATCHKIT_DISABLE"] = disable
     # Compiled, it would compute the same, after a minute.
     torch.compiler.set_stance("force_eager")
-    worker = bare(EagleDraftWorker)
+    # Later trees have no first version of the worker.
+    first = import_module("sglang.srt.speculative.eagle_worker") if case.get("first") else None
+    worker = bare(first.EAGLEWorker if first else EagleDraftWorker)
     generator = torch.Generator().manual_seed(case["seed"])
     vocabulary = case["vocabulary"]
+    model = _DraftModel(vocabulary, case["seed"])
     vars(worker).update(
+        # The first version is itself the draft's.
+        draft_runner=model,
+        _model_runner=model,
         topk=case["topk"],
         speculative_num_steps=case["steps"],
         speculative_num_draft_tokens=case["draft_tokens"],
         device="cpu",
         hot_token_id=torch.randperm(vocabulary, generator=generator) if case.get("hot") else None,
-        draft_runner=_DraftModel(vocabulary, case["seed"]),
         draft_attn_backend=SimpleNamespace(attn_backends=[None] * case["steps"]),
         server_args=SimpleNamespace(
             cuda_graph_max_bs=2,
             cuda_graph_config=None,
             max_running_requests=4,
             speculative_use_rejection_sampling=False,
+            speculative_algorithm="EAGLE",
         ),
         index_share_for_mtp_iteration=False,
         plan_stream=None,
@@ -83,7 +93,10 @@ def _worker(case: dict[str, Any], disable: str) -> Any:
 
 
 def draft(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
-    """Draft ``case["rows"]`` requests, ``case["times"]`` batches one after another; return each one's tree."""
+    """Draft ``case["rows"]`` requests, ``case["times"]`` batches one after another; return each one's tree.
+
+    With ``first`` the worker is of the first version.
+    """
     worker = _worker(case, disable)
     rows, topk, steps = case["rows"], case["topk"], case["steps"]
     generator = torch.Generator().manual_seed(case["seed"] + 1)
@@ -93,7 +106,7 @@ def draft(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
         scores, tokens = torch.softmax(logits, -1).topk(topk, -1)
         states = torch.randn((rows, HIDDEN), generator=generator)
         batch = SimpleNamespace(
-            spec_info=SimpleNamespace(topk_p=scores, topk_index=tokens, hidden_states=states),
+            spec_info=EagleDraftInput(topk_p=scores, topk_index=tokens, hidden_states=states),
             batch_size=rows,
             out_cache_loc=torch.arange(rows * topk * steps),
             positions=torch.arange(rows).repeat_interleave(topk),
@@ -148,7 +161,7 @@ def _places(rows: int, topk: int, steps: int) -> list[torch.Tensor]:
     scores, tokens = torch.softmax(torch.arange(rows * 11.0).reshape(rows, 11), -1).topk(topk, -1)
     worker.draft_forward(
         SimpleNamespace(
-            spec_info=SimpleNamespace(topk_p=scores, topk_index=tokens, hidden_states=states),
+            spec_info=EagleDraftInput(topk_p=scores, topk_index=tokens, hidden_states=states),
             batch_size=rows,
             out_cache_loc=slots,
             positions=torch.arange(rows).repeat_interleave(topk),
@@ -169,7 +182,11 @@ def draft_extend(case: dict[str, Any], accepted: list[int], disable: str = "") -
     counts = ("num_correct_drafts", "num_accept_tokens")
     # Their names in the oldest trees.
     former = ("num_accepted_drafts", "num_accepted_tokens")
-    batch = SimpleNamespace(spec_info=SimpleNamespace(**dict.fromkeys((*counts, *former))))
+    batch = SimpleNamespace(
+        spec_info=SimpleNamespace(**dict.fromkeys((*counts, *former))),
+        forward_mode=ForwardMode.DRAFT_EXTEND_V2,
+        global_num_tokens_gpu=None,
+    )
     eagle_worker_v2.EagleDraftInput = lambda **_: SimpleNamespace(
         prepare_for_extend_to_fill_draft_kvcache=lambda *_: batch
     )

@@ -365,6 +365,12 @@ def capture(mode: str, topk: int) -> dict[str, Any]:
         extend_seq_lens_cpu=[3] * CAPTURED[-1],
         padded_static_len=-1,
         draft_extend_attn_backend=Backend(),
+        # Its target has no graphs, so that none has a tail.
+        eagle_worker=SimpleNamespace(
+            topk=topk, target_worker=SimpleNamespace(model_runner=SimpleNamespace(graph_runner=None))
+        ),
+        require_mlp_sync=False,
+        enable_torch_compile=False,
         _create_graph=lambda: SimpleNamespace(pool=lambda: None),
         _capture_init=lambda _: None,
         _capture_graph=lambda _graph, _pool, _stream, run: run(),

@@ -4,40 +4,74 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from sglang.srt.layers.logits_processor import LogitsProcessorOutput
 from sglang.srt.model_executor import forward_batch_info
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
 from sglang.srt.speculative import base_spec_worker, eagle_utils
 from sglang.srt.speculative.eagle_info import EagleDraftInput, EagleVerifyInput
+from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
 from . import repeatable
 from .decisions import bare
+from .default_server import _off
 from .verified import _COMMON, _FIRST
 
 _POOL, _WIDTH = 8, 64
-_SAYS = ("out_cache_loc", "positions")
+_SAYS, _FILLED = ("out_cache_loc", "positions"), ("input_ids", "positions")
+_LATER = "sglang.srt.model_executor.runner.decode_cuda_graph_runner"
+_GRAPHS: Any = (
+    importlib.import_module(_LATER).DecodeCudaGraphRunner
+    if importlib.util.find_spec(_LATER.rpartition(".")[0]) and importlib.util.find_spec(_LATER)
+    else importlib.import_module("sglang.srt.model_executor.cuda_graph_runner").CudaGraphRunner
+)
 
 
-class _Runner:
-    """A graph's runner as a verify finds it: a replay copies what the preparation did not."""
+def _graphs(tokens: int) -> Any:
+    """Return the tree's own runner of the target's graphs, which a verify's preparation fills without a plan."""
 
-    def __init__(self) -> None:
-        self.copied: list[bool] = []
+    def fill(batch: Any) -> None:
+        made.raw_num_token = len(batch.input_ids)
+        for name in _FILLED:
+            getattr(made.buffers, name)[: made.raw_num_token].copy_(getattr(batch, name))
 
-    def can_run(self, _: Any) -> bool:
-        return True
+    made = _off(
+        _GRAPHS,
+        raw_num_token=0,
+        bs=0,
+        buffers=SimpleNamespace(**{name: torch.zeros(tokens, dtype=torch.int64) for name in _FILLED}),
+        deepep_adapter=SimpleNamespace(replay=lambda: None),
+        model_runner=SimpleNamespace(
+            spec_algorithm=SpeculativeAlgorithm.EAGLE, is_draft_worker=False, device_timer=None
+        ),
+        captured_req_width=1,
+        graphs={0: SimpleNamespace(replay=lambda: None)},
+        output_buffers={0: LogitsProcessorOutput(next_token_logits=None)},
+        can_run=lambda _: True,
+        can_run_graph=lambda _: True,
+        replay_prepare=fill,
+        load_batch=fill,
+        _resolve_lora_variant=lambda *_: None,
+        _make_graph_key=lambda *_, **__: 0,
+        _capture_graph_size=lambda **_: 0,
+    )
+    return made
 
-    can_run_graph = can_run
 
-    def replay_prepare(self, _: Any) -> None:
-        pass
-
-    load_batch = replay_prepare
+def _replayed(graphs: Any, batch: Any) -> dict[str, list[int]]:
+    """Replay a graph for a prepared batch by the tree's own function; return its tokens and positions."""
+    if hasattr(_GRAPHS, "load_batch"):
+        _GRAPHS.load_batch(graphs, batch)
+    else:
+        skips = "skip_attn_backend_init" in inspect.signature(_GRAPHS.replay).parameters
+        _GRAPHS.replay(graphs, batch, **({"skip_attn_backend_init": True} if skips else {}))
+    return {name: getattr(graphs.buffers, name)[: graphs.raw_num_token].tolist() for name in _FILLED}
 
 
 def _init_new(batch: Any, runner: Any, **_: Any) -> Any:
@@ -46,6 +80,9 @@ def _init_new(batch: Any, runner: Any, **_: Any) -> Any:
         out_cache_loc=batch.out_cache_loc,
         positions=batch.spec_info.positions,
         forward_mode=batch.forward_mode,
+        spec_info=batch.spec_info,
+        input_embeds=None,
+        needs_forward_metadata_init=lambda: False,
         mark_forward_metadata_ready=lambda: None,
     )
 
@@ -54,8 +91,8 @@ def _init_new(batch: Any, runner: Any, **_: Any) -> Any:
 def prepared(case: dict[str, Any], disable: str = "", *, plan_stream: bool = False) -> dict[str, Any]:
     """Prepare a draft of ``case["steps"]`` tokens and ``case["topk"]`` branches, then its verify of one token more.
 
-    Returns where each writes and its positions. With ``plan_stream`` the verify is prepared on another stream, for
-    which nothing that the draft's stream computed is there yet.
+    Returns where each writes, its positions, and what the replay of the verify's graph reads. With ``plan_stream`` the
+    verify is prepared on another stream, for which nothing that the draft's stream computed is there yet.
     """
     os.environ["PATCHKIT_DISABLE"] = disable
     forward_batch_info.ForwardBatch.init_new = staticmethod(_init_new)
@@ -70,7 +107,7 @@ def prepared(case: dict[str, Any], disable: str = "", *, plan_stream: bool = Fal
     vars(_FIRST)["get_global_server_args"] = lambda: settings
     algorithm = SimpleNamespace(is_standalone=lambda: False)
     runner = SimpleNamespace(server_args=settings, spec_algorithm=algorithm)
-    runner.graph_runner = runner.decode_cuda_graph_runner = _Runner()
+    runner.graph_runner = runner.decode_cuda_graph_runner = _graphs(len(lens) * (steps + 1))
     drafts = torch.arange(len(lens) * (steps + 1))
     draft_input: Any = bare(EagleDraftInput)
     draft_input.positions = None
@@ -117,6 +154,7 @@ def prepared(case: dict[str, Any], disable: str = "", *, plan_stream: bool = Fal
             _no_states()
             verify, _ = eagle_utils.eagle_prepare_for_verify(verify_input, pool, batch, target)
     result["verify"] = {name: getattr(verify, name).tolist() for name in _SAYS}
+    result["graph"] = _replayed(runner.graph_runner, verify)
     return result
 
 

@@ -173,11 +173,11 @@ def crossing_verify(kind: str = "cuda", *, freed: bool) -> dict[str, Any]:
     return slots | {"tracked": tracked.tolist(), "wrote": wrote}
 
 
-def free_after_two_turns() -> list[int]:
-    """Have a request take slots and give them back, twice; return the pool's free slots."""
+def free_after_turns(count: int) -> list[int]:
+    """Have a request take slots and give them back, ``count`` times; return the pool's free slots."""
     pool = _pool()
     request = _request()
-    for _ in range(2):
+    for _ in range(count):
         pool.alloc([request])
         pool.free_mamba_cache(request)
         pool.free(request)
@@ -185,15 +185,23 @@ def free_after_two_turns() -> list[int]:
     return free
 
 
-def slots_lost_by_an_abort() -> int:
-    """Abort the first request of a streaming session while it runs; say how many slots nobody can take any more."""
+def slots_of_a_session(*, aborted: bool) -> int:
+    """Abort a streaming session's first request while it runs, or finish it; return how many slots are not free."""
     pool = _pool()
     before = pool.mamba_pool.available_size()
     request = _request()
     pool.alloc([request])
     vars(request).update(
-        session=SimpleNamespace(session_id="", streaming=True, abort_req=lambda: None),
-        finished_reason=schedule_batch.FINISH_ABORT(""),
+        session=SimpleNamespace(
+            session_id="", streaming=True, abort_req=lambda: None, finish_req=lambda _: None
+        ),
+        finished_reason=schedule_batch.FINISH_ABORT("") if aborted else schedule_batch.FINISH_LENGTH(1),
+        finished_len=1,
+        origin_input_ids=[5, 5],
+        output_ids=[5],
+        swa_evicted_seqlen=0,
+        mamba_last_track_seqlen=None,
+        mamba_branching_seqlen=None,
         kv_allocated_len=3,
         last_node=None,
         cache_protected_len=0,

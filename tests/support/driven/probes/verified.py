@@ -6,17 +6,22 @@ import importlib
 import importlib.util
 import os
 from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import torch
-from sglang.srt.model_executor.forward_batch_info import ForwardMode
+from sglang.srt.managers import schedule_batch
+from sglang.srt.model_executor import forward_batch_info
+from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardMode
 from sglang.srt.speculative import eagle_utils, eagle_worker_v2
-from sglang.srt.speculative.eagle_info import EagleVerifyInput
+from sglang.srt.speculative.eagle_info import EagleDraftInput, EagleVerifyInput
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker, EAGLEWorkerV2
+from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
 from . import repeatable
 from .decisions import bare
+from .default_server import _answering, _off
 from .drafts import HIDDEN, _Operators
 
 
@@ -30,6 +35,18 @@ _FIRST = _module("eagle_info_v2", eagle_utils)
 _SAMPLES = _FIRST if hasattr(_FIRST, "verify_tree_greedy_func") else eagle_utils
 # The functions that the workers of later trees share.
 _COMMON = _module("eagle_worker_common", eagle_worker_v2)
+
+
+def _preparing() -> Any:
+    """Return the tree's own function that prepares a draft-extend; a method of its worker asks nothing of that."""
+    if hasattr(_COMMON, "prepare_for_draft_extend"):
+        return _COMMON.prepare_for_draft_extend
+    if hasattr(EagleDraftWorker, "prepare_for_draft_extend"):
+        return partial(EagleDraftWorker.prepare_for_draft_extend, None)
+    return lambda *given: EagleDraftInput().prepare_for_extend_to_fill_draft_kvcache(*given)
+
+
+_PREPARES = _preparing()
 
 
 def _verify_tree(**given: Any) -> tuple[Any, Any, Any]:
@@ -86,10 +103,11 @@ def _verify_input(case: dict[str, Any], drafts: torch.Tensor) -> Any:
 
 
 @repeatable
-def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
+def step(case: dict[str, Any], disable: str = "", *, extends: bool = False) -> dict[str, Any]:
     """Verify ``case["drafts"]`` (tokens of each request) against ``case["targets"]``; return all that follows.
 
-    What is returned says the type of every tensor. With ``sampled`` the batch is not greedy as a whole.
+    What is returned says the type of every tensor. With ``sampled`` the batch is not greedy as a whole; what follows is
+    also the draft-extend's batch if it ``extends``.
     """
     os.environ["PATCHKIT_DISABLE"] = disable
     torch.Tensor.record_stream = lambda *_: None  # type: ignore[method-assign]
@@ -159,7 +177,7 @@ def step(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
     operators = _Operators()
     with operators:
         result: Any = worker.verify(batch)
-        selected = _selected(result, tokens)
+        selected = _selected(result, tokens, case["lens"] if extends else [])
         result.copy_done = event
         result.logits_output.hidden_states = None
         result.copy_to_cpu(return_logprob=False)
@@ -185,19 +203,68 @@ def _rows_of(output: SimpleNamespace, rows: Any = None) -> SimpleNamespace:
     )
 
 
-def _selected(result: Any, tokens: int) -> dict[str, Any]:
-    """Return what a draft-extend takes of the verify: its tokens, numbers, and rows of the last accepted ones."""
+def _batch_of_extend(lens: list[int], *given: Any, **named: Any) -> dict[str, Any]:
+    """Return the batch that the tree's own function prepares for a draft-extend of requests that had ``lens``.
+
+    ``given``: its input, in trees where that has no such function, a batch, its tokens, and what runs it.
+    """
+    _answering(
+        forward_batch_info, enable_num_token_non_padded=False, _maybe_build_forward_token_modalities=None
+    )
+    _answering(forward_batch_info, get_server_return_hidden_states_mode=CaptureHiddenMode.NULL)
+    count, width = len(lens), given[-3]
+    of_input = len(given) == 5
+    batch = _off(
+        getattr(schedule_batch, "ModelWorkerBatch", schedule_batch.ScheduleBatch),
+        forward_mode=ForwardMode.DECODE,
+        seq_lens=torch.tensor(lens),
+        # Trees in which an input prepares need the host's lengths.
+        seq_lens_cpu=torch.tensor(lens) if of_input else None,
+        seq_lens_sum=sum(lens) if of_input else None,
+        req_pool_indices=torch.arange(count),
+        out_cache_loc=torch.arange(count * width),
+        model_config=SimpleNamespace(vocab_size=1000),
+        spec_algorithm=SpeculativeAlgorithm.EAGLE,
+        reqs=[],
+    )
+    runner = _off(
+        type("Runner", (), {}),
+        device="cpu",
+        server_args=SimpleNamespace(attention_backend="triton", enable_lora=False),
+        prefill_attention_backend_str="triton",
+        spec_algorithm=SpeculativeAlgorithm.EAGLE,
+        is_draft_worker=True,
+        model_is_mrope=False,
+        model_config=SimpleNamespace(model_is_mrope=False),
+        ngram_embedding_manager=SimpleNamespace(enabled=False),
+        kv_index_translator=SimpleNamespace(rebind_write_loc=lambda _: None),
+    )
+    graphs = SimpleNamespace(can_run=lambda _: True, can_run_graph=lambda _: True)
+    made = _PREPARES(*given[:-5], batch, given[-4], width, runner, graphs, **named)
+    names = ("seq_lens", "positions", "extend_start_loc", "extend_seq_lens", "extend_prefix_lens")
+    return {f"extend's {name}": getattr(made, name) for name in names}
+
+
+def _selected(result: Any, tokens: int, lens: list[int]) -> dict[str, Any]:
+    """Return what a draft-extend takes of the verify: its tokens, numbers, and rows of the last accepted ones.
+
+    With ``lens`` of requests also their batch.
+    """
     draft: Any = bare(EagleDraftWorker)
     taken: dict[str, Any] = {}
 
-    def prepare(*given: Any, **_: Any) -> Any:
-        taken["extended"] = given[1] if len(given) == 5 else given[2]
+    def prepare(*given: Any, **named: Any) -> Any:
+        taken["extended"] = given[-4]
+        if lens:
+            taken.update(_batch_of_extend(lens, *given, **named))
         info = given[0] if len(given) == 6 else None
         names = ("num_correct_drafts", "num_accepted_drafts")
         forward_batch.spec_info = info or SimpleNamespace(**dict.fromkeys(names))
         return forward_batch
 
-    forward_batch = SimpleNamespace(spec_info=None)
+    forward_batch = SimpleNamespace(
+        spec_info=None, forward_mode=ForwardMode.DRAFT_EXTEND_V2, global_num_tokens_gpu=None
+    )
     rows = result.next_token_ids.shape[0]
     output = SimpleNamespace(
         next_token_logits=torch.arange(rows * 2.0).view(rows, 2), hidden_states=torch.arange(rows)
@@ -222,14 +289,13 @@ def _selected(result: Any, tokens: int) -> dict[str, Any]:
         speculative_num_draft_tokens=tokens,
         plan_stream=None,
         plan_stream_ctx=nullcontext(),
-        draft_runner=SimpleNamespace(canary_manager=None),
+        draft_runner=SimpleNamespace(canary_manager=None, server_args=SimpleNamespace()),
         seed_dsa_topk_from_draft_extend=False,
         cuda_graph_runner_for_draft_extend=graph,
         prepare_for_draft_extend=prepare,
         server_args=SimpleNamespace(speculative_use_rejection_sampling=False),
     )
-    lens = torch.zeros(len(result.accept_lens))
-    draft._draft_extend_for_decode(SimpleNamespace(seq_lens=lens), result)
+    draft._draft_extend_for_decode(SimpleNamespace(seq_lens=torch.zeros(len(result.accept_lens))), result)
     eagle_worker_v2.EagleDraftInput = real
     info = forward_batch.spec_info
     drafts = getattr(info, "num_correct_drafts", None)
