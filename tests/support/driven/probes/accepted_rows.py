@@ -155,6 +155,7 @@ def _runner(case: dict[str, Any], draft_runner: Any, **others: Any) -> Any:
         extend_seq_lens_cpu=[width] * size,
         draft_extend_attn_backend=SimpleNamespace(**{name: lambda *_, **__: None for name in plans}),
         model_runner=draft_runner,
+        eagle_worker=bare(EagleDraftWorker),
         backend=backend,
         output_buffers=backend.left,
         _create_graph=Graph,
