@@ -196,7 +196,6 @@ class DraftExtendRunner(Protocol):
     """The runner of the draft-extend's graphs: the number of requests of the batch, and of its graph."""
 
     model_runner: ServerRunner
-    eagle_worker: object
     capture_bs: Sequence[int]
     raw_bs: int
     bs: int

@@ -162,8 +162,12 @@ def _settings(args: Any) -> Mapping[str, Any]:
     return settled
 
 
-def _obstacle(runner: Any, target: Any, batch: Any) -> str | None:
+def _obstacle(runner: Any, batch: Any) -> str | None:
     """Return why the draft-extends of ``runner`` cannot run as tails, None if they can."""
+    if not is_released(runner):
+        # It need not have what is read below.
+        return "its runner or worker is a class of its own"
+    target = _target_of(runner.eagle_worker)
     model, buffers = runner.model_runner, runner.buffers
     settings = _settings(model.server_args)
     patch = _PLANNED if hasattr(runner.draft_extend_attn_backend, _OWN_PLAN) else _PATCH
@@ -174,7 +178,7 @@ def _obstacle(runner: Any, target: Any, batch: Any) -> str | None:
         or batch.seq_lens.device.type not in {"cpu", "cuda"},
         "ranks of a tensor-parallel group have not run it": patch == _PATCH
         and _group_of(runner).world_size > 1,
-        "a class is a fork's own": not is_released(runner) or type(target).__name__ not in _TARGETS,
+        "the target's runner is a class of its own": type(target).__name__ not in _TARGETS,
         "the draft has several branches": runner.eagle_worker.topk != 1,
         "the target has no graphs of as many tokens a request": _width(target) != _width(runner),
         "its graphs are in segments": _is_in_segments(_backend_of(runner)),
@@ -283,16 +287,16 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
     """
     if not batch.forward_mode.is_draft_extend_v2():
         return
-    target = _target_of(runner.eagle_worker)
     tails: _Tails | None = getattr(runner, _TAILS, None)
     if tails is None:
         tails = _Tails(runner)
         setattr(runner, _TAILS, tails)
-        if obstacle := _obstacle(runner, target, batch):
+        if obstacle := _obstacle(runner, batch):
             tails.give_up(obstacle)
-    plan = _plan_of(runner)
-    if tails.given_up or plan is None:
+    plan = None if tails.given_up else _plan_of(runner)
+    if plan is None:
         return
+    target = _target_of(runner.eagle_worker)
     verified = _outputs_of(target).get(size if _backend_of(target) is None else target._make_graph_key(size))
     if verified is None or not _fits(runner, target, verified):
         return
