@@ -248,6 +248,16 @@ def batch_of(case: dict[str, Any], count: int, number: int) -> Any:
     )
 
 
+def extended_by_fork(case: dict[str, Any], accepted: list[int]) -> list[list[float]]:
+    """Replay a draft-extend as a fork's worker does that names no rows; return its logits."""
+    forks = bare(type("ForksWorker", (EagleDraftWorker,), {}))
+    runner = worker_of(case | {"graph": True}, eagle_worker=forks).cuda_graph_runner_for_draft_extend
+    batch = batch_of(case, len(accepted), 0)
+    left = (runner.execute if hasattr(runner, "execute") else runner.replay)(batch)
+    rows: list[list[float]] = left.next_token_logits.tolist()
+    return rows
+
+
 @repeatable
 def extended(case: dict[str, Any], batches: list[list[int]], disable: str = "") -> list[dict[str, Any]]:
     """Extend the draft by batches with these accepted lengths; return what each passes to the next draft.
