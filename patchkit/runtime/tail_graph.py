@@ -8,6 +8,7 @@ another graph, except the logits and the backend's own plan, which every other d
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -59,6 +60,17 @@ _BUFFERS = {
     *("num_correct_drafts", "num_accept_tokens", "num_accepted_drafts", "num_accepted_tokens"),
     *("global_num_tokens_gpu", "global_num_tokens_for_logprob_gpu"),
 }
+# What the draft-extend of the trees that pk-tail-graph is for names, with the preparation of its batch.
+_NAMES = """
+CaptureHiddenMode DRAFT_EXTEND_V2 EagleDraftInput FULL ForwardBatch ForwardMode IDLE NULL accept_lens arange
+attn_backend can_run capture_hidden_mode cuda_graph_runner_for_draft_extend current_stream device draft_runner
+extend_num_tokens extend_prefix_lens extend_seq_lens fast_topk forward forward_mode get_device_module hidden_states
+init_forward_metadata init_new input_ids is_idle is_standalone len logits_output maybe_detect_nan next_draft_input
+next_token_ids next_token_logits num_accept_tokens num_accepted_drafts num_accepted_tokens num_correct_drafts
+patchkit_api plan_stream plan_stream_ctx prepare_for_extend_to_fill_draft_kvcache range replay seq_lens
+seq_lens_cpu seq_lens_sum softmax spec_algorithm spec_info speculative_num_draft_tokens speculative_num_steps tolist
+topk topk_index topk_p torch wait_stream
+"""
 # By which the scheduler's stream waits for less than the whole forward.
 _READ_DONE = ("shared_read_done_event", "war_fastpath_read_done_event")
 
@@ -171,6 +183,8 @@ def _obstacle(runner: Any, batch: Any) -> str | None:
     model, buffers = runner.model_runner, runner.buffers
     settings = _settings(model.server_args)
     patch = _PLANNED if hasattr(runner.draft_extend_attn_backend, _OWN_PLAN) else _PATCH
+    if patch == _PATCH and (names := _names_of_fork(runner.eagle_worker)):
+        return f"the worker's draft-extend has code of its own ({', '.join(sorted(names))})"
     off = [name for name in (patch, "26397", "35546") if disabled(name)]
     obstacles = {
         f"{', '.join(off)} is disabled": bool(off),
@@ -200,6 +214,21 @@ def _obstacle(runner: Any, batch: Any) -> str | None:
     found = [name for name, holds in obstacles.items() if holds]
     found += [why for name, why in _OPTIONS.items() if str(settings.get(name)) not in _UNSET]
     return found[0] if found else None
+
+
+def _names_of_fork(worker: Any) -> set[str]:
+    """Return what a worker's draft-extend names that neither sglang's own nor a patch does."""
+    from . import api_1
+
+    extend = getattr(type(worker), "_draft_extend_for_decode", None)
+    made = getattr(extend, "__globals__", {}).get("EagleDraftInput")
+    functions = (extend, getattr(made, "prepare_for_extend_to_fill_draft_kvcache", None))
+    codes = [getattr(inspect.unwrap(each), "__code__", None) for each in functions if each is not None]
+    named: set[str] = set()
+    for code in filter(None, codes):
+        named.update(code.co_names)
+        codes.extend(each for each in code.co_consts if inspect.iscode(each))
+    return named.difference(_NAMES.split(), vars(api_1))
 
 
 def _plan_of(runner: Any) -> Callable[[Any], object] | None:

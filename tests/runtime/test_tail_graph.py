@@ -378,6 +378,19 @@ def test_no_tail_is_captured_for_a_forks_own_class(owner: str) -> None:
     assert not run_tail(server, SimpleNamespace())
 
 
+def test_no_tail_is_captured_where_a_fork_has_code_in_the_draft_extend(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
+    def extend(self: Any, batch: Any, result: Any) -> None:
+        self.hidden_states = [self.notes_of_fork(each) for each in (batch.seq_lens, result.accept_lens)]
+
+    monkeypatch.setattr(Server, "_draft_extend_for_decode", extend, raising=False)
+    assert Server().capture_all().graphs == []
+    assert "code of its own (notes_of_fork)" in caplog.text
+
+
 def test_no_tail_is_captured_where_the_lm_head_computes_all_rows() -> None:
     assert Server().capture_all(narrow=False).graphs == []
 
