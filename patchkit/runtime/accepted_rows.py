@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 _Output = TypeVar("_Output")
 
 _ROWS = "patchkit_accepted_rows"
+_RELEASED = {"EagleDraftWorker", "StandaloneDraftWorker", "EAGLEDraftExtendCudaGraphRunner"}
+
+
+def is_released(runner: Any) -> bool:
+    """Return whether a draft-extend's graphs are used by no other code than the patched one.
+
+    A fork's subclass of their runner, or of the worker, may extend the draft without naming rows.
+    """
+    return {type(each).__name__ for each in (runner, getattr(runner, "eagle_worker", None))} <= _RELEASED
 
 
 def _selects(runner: ServerRunner, batch: DraftExtendBatch) -> bool:
@@ -69,7 +78,7 @@ def narrow_draft_extend(runner: DraftExtendRunner, batch: DraftExtendBatch) -> N
     The row indices are in the runner's own buffer: element i is a row of request i, so that what an earlier batch
     left for a padding request is a valid row. Source: pull request 35546.
     """
-    if not _selects(runner.model_runner, batch):
+    if not _selects(runner.model_runner, batch) or not is_released(runner):
         return
     buffer: torch.Tensor | None = getattr(runner, _ROWS, None)
     if buffer is None:

@@ -8,6 +8,7 @@ another graph, except the logits and the backend's own plan, which every other d
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from ..backends.flash_attention import fill_flash_attention
-from .accepted_rows import accepted_logits
+from .accepted_rows import accepted_logits, is_released
 from .copies import copy_together
 from .draft_chain import unit_scores
 from .flash_attention import is_plain
@@ -51,6 +52,25 @@ _OPTIONS = {
     "pp_size": "ranks share the layers",
 }
 _UNSET = {"None", "False", "0", "1", "none"}
+_TARGETS = {"CudaGraphRunner", "DecodeCudaGraphRunner"}
+# What a tail fills in a draft-extend's place, and what that does not read.
+_BUFFERS = {
+    *("input_ids", "req_pool_indices", "out_cache_loc", "positions", "hidden_states", "select_index"),
+    *("seq_lens", "seq_lens_cpu", "extend_seq_lens", "mrope_positions", "next_token_logits_buffer"),
+    *("num_correct_drafts", "num_accept_tokens", "num_accepted_drafts", "num_accepted_tokens"),
+    *("global_num_tokens_gpu", "global_num_tokens_for_logprob_gpu"),
+}
+# What the draft-extend of the trees that pk-tail-graph is for names, with the preparation of its batch.
+_NAMES = """
+CaptureHiddenMode DRAFT_EXTEND_V2 EagleDraftInput FULL ForwardBatch ForwardMode IDLE NULL accept_lens arange
+attn_backend can_run capture_hidden_mode cuda_graph_runner_for_draft_extend current_stream device draft_runner
+extend_num_tokens extend_prefix_lens extend_seq_lens fast_topk forward forward_mode get_device_module hidden_states
+init_forward_metadata init_new input_ids is_idle is_standalone len logits_output maybe_detect_nan next_draft_input
+next_token_ids next_token_logits num_accept_tokens num_accepted_drafts num_accepted_tokens num_correct_drafts
+patchkit_api plan_stream plan_stream_ctx prepare_for_extend_to_fill_draft_kvcache range replay seq_lens
+seq_lens_cpu seq_lens_sum softmax spec_algorithm spec_info speculative_num_draft_tokens speculative_num_steps tolist
+topk topk_index topk_p torch wait_stream
+"""
 # By which the scheduler's stream waits for less than the whole forward.
 _READ_DONE = ("shared_read_done_event", "war_fastpath_read_done_event")
 
@@ -68,10 +88,10 @@ class _Tail(NamedTuple):
 class _Tails:
     """The tails of a draft-extend's runner, by size, and what they were captured for."""
 
-    def __init__(self, runner: Any, target: Any) -> None:
+    def __init__(self, runner: Any) -> None:
         requests, width = max(runner.capture_bs), _width(runner)
         device, lens = runner.buffers.input_ids.device, runner.buffers.seq_lens
-        self.target, self.width = target, width
+        self.width = width
         self.by_size: dict[int, _Tail] = {}
         self.given_up = False
         self.steps = [0, 0]
@@ -95,9 +115,9 @@ class _Tails:
 
     def for_step(self, worker: Any, result: Any) -> _Tail | None:
         """Return the tail for what a verify left, None unless it was a replay of the graph that the tail reads."""
-        target = _target_of(worker)
-        if target is not self.target or not result.can_run_cuda_graph or worker.plan_stream is not None:
+        if not result.can_run_cuda_graph or worker.plan_stream is not None:
             return None
+        target = _target_of(worker)
         tail = self.by_size.get(target.bs)
         key = target.bs if _backend_of(target) is None else target._replay_graph_key
         replayed: Any = _outputs_of(target).get(key)
@@ -154,11 +174,17 @@ def _settings(args: Any) -> Mapping[str, Any]:
     return settled
 
 
-def _obstacle(runner: Any, target: Any, batch: Any) -> str | None:
+def _obstacle(runner: Any, batch: Any) -> str | None:
     """Return why the draft-extends of ``runner`` cannot run as tails, None if they can."""
+    if not is_released(runner):
+        # It need not have what is read below.
+        return "its runner or worker is a class of its own"
+    target = _target_of(runner.eagle_worker)
     model, buffers = runner.model_runner, runner.buffers
     settings = _settings(model.server_args)
     patch = _PLANNED if hasattr(runner.draft_extend_attn_backend, _OWN_PLAN) else _PATCH
+    if patch == _PATCH and (names := _names_of_fork(runner.eagle_worker)):
+        return f"the worker's draft-extend has code of its own ({', '.join(sorted(names))})"
     off = [name for name in (patch, "26397", "35546") if disabled(name)]
     obstacles = {
         f"{', '.join(off)} is disabled": bool(off),
@@ -166,6 +192,7 @@ def _obstacle(runner: Any, target: Any, batch: Any) -> str | None:
         or batch.seq_lens.device.type not in {"cpu", "cuda"},
         "ranks of a tensor-parallel group have not run it": patch == _PATCH
         and _group_of(runner).world_size > 1,
+        "the target's runner is a class of its own": type(target).__name__ not in _TARGETS,
         "the draft has several branches": runner.eagle_worker.topk != 1,
         "the target has no graphs of as many tokens a request": _width(target) != _width(runner),
         "its graphs are in segments": _is_in_segments(_backend_of(runner)),
@@ -173,8 +200,9 @@ def _obstacle(runner: Any, target: Any, batch: Any) -> str | None:
         "its backend is neither plain Triton nor plain FlashAttention-3": _plan_of(runner) is None,
         "ranks share a batch": runner.require_gathered_buffer or runner.require_mlp_sync,
         "graphs are compiled": runner.enable_torch_compile,
-        "it leaves more than tokens and states": getattr(buffers, "dsa_seed_topk_capture", None) is not None
-        or getattr(buffers, "mamba_track_indices", None) is not None,
+        "it has a buffer of its own": any(
+            value is not None for name, value in vars(buffers).items() if name not in _BUFFERS
+        ),
         "there are adapters": getattr(runner.eagle_worker.target_worker.model_runner, "lora_manager", None)
         is not None,
         "slots are translated": getattr(getattr(model, "kv_index_translator", None), "is_translating", False),
@@ -186,6 +214,21 @@ def _obstacle(runner: Any, target: Any, batch: Any) -> str | None:
     found = [name for name, holds in obstacles.items() if holds]
     found += [why for name, why in _OPTIONS.items() if str(settings.get(name)) not in _UNSET]
     return found[0] if found else None
+
+
+def _names_of_fork(worker: Any) -> set[str]:
+    """Return what a worker's draft-extend names that neither sglang's own nor a patch does."""
+    from . import api_1
+
+    extend = getattr(type(worker), "_draft_extend_for_decode", None)
+    made = getattr(extend, "__globals__", {}).get("EagleDraftInput")
+    functions = (extend, getattr(made, "prepare_for_extend_to_fill_draft_kvcache", None))
+    codes = [getattr(inspect.unwrap(each), "__code__", None) for each in functions if each is not None]
+    named: set[str] = set()
+    for code in filter(None, codes):
+        named.update(code.co_names)
+        codes.extend(each for each in code.co_consts if inspect.iscode(each))
+    return named.difference(_NAMES.split(), vars(api_1))
 
 
 def _plan_of(runner: Any) -> Callable[[Any], object] | None:
@@ -237,15 +280,6 @@ def _group_of(runner: Any) -> Any:
     return getattr(runner.model_runner, "tp_group", None) or runner.backend._tp_group
 
 
-def _agreed(group: Any, *, done: bool) -> bool:
-    """Return whether all ranks are done."""
-    if group.world_size == 1:
-        return done
-    flag = torch.tensor([done], dtype=torch.int32)
-    torch.distributed.all_reduce(flag, torch.distributed.ReduceOp.MIN, group=group.cpu_group)
-    return bool(flag.item())
-
-
 @contextmanager
 def _having(made: object, values: dict[str, object]) -> Iterator[None]:
     """Give an object other attributes for a while."""
@@ -277,20 +311,21 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
     """Capture the tail of ``size`` requests, once the draft-extend's own graph of that size is captured.
 
     ``forward`` runs the draft model on ``batch``; ``pool`` is the graphs' memory, where the runner does not know it. If
-    a capture fails on any rank, no tail is used on any. Source: pk-tail-graph and pk-planned-tail-graph.
+    a capture fails, no tail is used; raise RuntimeError if there are several ranks. Source: pk-tail-graph and
+    pk-planned-tail-graph.
     """
     if not batch.forward_mode.is_draft_extend_v2():
         return
-    target = _target_of(runner.eagle_worker)
     tails: _Tails | None = getattr(runner, _TAILS, None)
     if tails is None:
-        tails = _Tails(runner, target)
+        tails = _Tails(runner)
         setattr(runner, _TAILS, tails)
-        if obstacle := _obstacle(runner, target, batch):
+        if obstacle := _obstacle(runner, batch):
             tails.give_up(obstacle)
-    plan = _plan_of(runner)
-    if tails.given_up or plan is None:
+    plan = None if tails.given_up else _plan_of(runner)
+    if plan is None:
         return
+    target = _target_of(runner.eagle_worker)
     verified = _outputs_of(target).get(size if _backend_of(target) is None else target._make_graph_key(size))
     if verified is None or not _fits(runner, target, verified):
         return
@@ -320,15 +355,14 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
         left = output.hidden_states
         return likeliest, None if left is None else accepted_logits(left, rows)
 
-    captured, failure = None, None
     try:
-        captured = _capture(runner, size, tail, pool)
+        replay, left = _capture(runner, size, tail, pool)
     except RuntimeError as error:
-        failure = error
-    if not _agreed(_group_of(runner), done=captured is not None) or captured is None:
-        tails.give_up(failure or "a capture failed on another rank")
+        if _group_of(runner).world_size > 1:
+            # The others wait in this capture's collectives, or have registered its buffers with this rank.
+            raise RuntimeError(f"{error}: start the server with PATCHKIT_DISABLE={_PLANNED}.") from error
+        tails.give_up(error)
         return
-    replay, left = captured
     tails.by_size[size] = _Tail(replay, verified, tokens, rows, *left)
     if size == min(runner.capture_bs):
         _logger.info("patchkit: draft-extends of %s requests run as tail graphs", sorted(tails.by_size))

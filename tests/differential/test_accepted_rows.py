@@ -95,3 +95,9 @@ def test_a_draft_of_one_token_a_request_has_the_rows_that_it_had(before_and_afte
     options = case(graph=graph) | {"draft_tokens": 1}
     was, result = (tree.ask("accepted_rows.extended", options, [[1, 1, 1], [1]]) for tree in (before, after))
     assert result == was
+
+
+def test_a_forks_worker_that_names_no_rows_is_handed_all(before_and_after: Both) -> None:
+    was, result = (tree.ask("accepted_rows.extended_by_fork", case(), [1, 4, 2]) for tree in before_and_after)
+    assert len(result) == 3 * TOKENS
+    assert result == was

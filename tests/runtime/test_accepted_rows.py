@@ -29,8 +29,19 @@ def batch(count: int, **named: Any) -> Any:
     return SimpleNamespace(**made | named)
 
 
+class EagleDraftWorker:
+    """The tree's own worker."""
+
+
+class EAGLEDraftExtendCudaGraphRunner(SimpleNamespace):
+    """The tree's own runner."""
+
+
 def runner() -> Any:
-    return SimpleNamespace(model_runner=SimpleNamespace(server_args=SimpleNamespace()), capture_bs=[2, 4])
+    model = SimpleNamespace(server_args=SimpleNamespace())
+    return EAGLEDraftExtendCudaGraphRunner(
+        model_runner=model, eagle_worker=EagleDraftWorker(), capture_bs=[2, 4]
+    )
 
 
 def test_every_graph_of_a_runner_reads_one_buffer_whose_rows_it_has() -> None:
@@ -53,6 +64,17 @@ def test_a_graph_for_all_rows_is_handed_none() -> None:
     made, graph = runner(), batch(4, global_num_tokens_gpu=torch.zeros(1))
     narrow_draft_extend(made, graph)
     assert not hasattr(graph.spec_info, "select_index")
+    load_accepted_rows(made, batch(1))
+
+
+@pytest.mark.parametrize("of_worker", [True, False])
+def test_a_forks_own_class_which_may_name_no_rows_has_graphs_for_all(*, of_worker: bool) -> None:
+    made, graph = runner(), batch(4)
+    owner = made.eagle_worker if of_worker else made
+    owner.__class__ = type("ForksOwn", (type(owner),), {})
+    narrow_draft_extend(made, graph)
+    assert not hasattr(graph.spec_info, "select_index")
+    assert len(graph.next_token_logits_buffer) == 4 * WIDTH
     load_accepted_rows(made, batch(1))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
@@ -19,6 +21,14 @@ if TYPE_CHECKING:
 
 WIDTH, VOCABULARY, HIDDEN, ROWS, CONTEXT = 3, 17, 4, 9, 64
 SIZES = [1, 2, 4]
+
+
+class EAGLEDraftExtendCudaGraphRunner(SimpleNamespace):
+    """Captures and replays a draft-extend's graphs."""
+
+
+class CudaGraphRunner(SimpleNamespace):
+    """Captures and replays the target's graphs."""
 
 
 class Graph:
@@ -128,7 +138,7 @@ class Server:
         }
         states = torch.zeros(tokens, HIDDEN, dtype=torch.float64)
         self.outputs = {size: SimpleNamespace(hidden_states=states[: size * WIDTH]) for size in SIZES}
-        self.target = SimpleNamespace(
+        self.target = CudaGraphRunner(
             buffers=SimpleNamespace(**buffers),
             num_tokens_per_bs=WIDTH,
             bs=0,
@@ -143,7 +153,7 @@ class Server:
             model_config=SimpleNamespace(model_is_mrope=False),
             tp_group=SimpleNamespace(world_size=1),
         )
-        self.runner: Any = SimpleNamespace(
+        self.runner: Any = EAGLEDraftExtendCudaGraphRunner(
             eagle_worker=self,
             model_runner=self.draft_runner,
             capture_bs=SIZES,
@@ -282,7 +292,11 @@ class LaterServer(Server):
         self.change(changes)
 
 
-@pytest.mark.parametrize("kind", [Server, LaterServer])
+# The class of sglang's own worker.
+Server.__name__ = LaterServer.__name__ = "EagleDraftWorker"
+
+
+@pytest.mark.parametrize("kind", [Server, LaterServer], ids=["first", "later"])
 def test_a_tail_passes_on_what_a_draft_extend_does_and_owns_it(kind: type[Server]) -> None:
     draw, server, kept = random.Random(1), kind().capture_all(), []
     lens = {row: draw.randrange(1, 20) for row in range(1, ROWS)}
@@ -331,6 +345,7 @@ def test_without_any_change_a_tail_runs() -> None:
         {"target__buffers__out_cache_loc_swa": torch.zeros(12, dtype=torch.int32)},
         {"runner__buffers__hidden_states": torch.zeros(12, HIDDEN + 1, dtype=torch.float64)},
         {"runner__buffers__hidden_states": None},
+        {"runner__buffers__offsets_of_a_fork": torch.zeros(4)},
         {"runner__require_gathered_buffer": True},
         {"runner__require_mlp_sync": True},
         {"runner__enable_torch_compile": True},
@@ -349,6 +364,31 @@ def test_no_tail_is_captured_for(change: dict[str, Any]) -> None:
     server = Server(**change).capture_all()
     assert server.graphs == []
     assert not run_tail(server, SimpleNamespace())
+
+
+@pytest.mark.parametrize("owner", ["worker", "runner", "target"])
+def test_no_tail_is_captured_for_a_forks_own_class(owner: str) -> None:
+    server = Server()
+    made = {"worker": server, "runner": server.runner, "target": server.target}[owner]
+    made.__class__ = type("ForksOwn", (type(made),), {})
+    if owner == "runner":
+        # It may have a worker of another form.
+        made.eagle_worker = object()
+    assert server.capture_all().graphs == []
+    assert not run_tail(server, SimpleNamespace())
+
+
+def test_no_tail_is_captured_where_a_fork_has_code_in_the_draft_extend(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
+    def extend(self: Any, batch: Any, result: Any) -> None:
+        self.hidden_states = [self.notes_of_fork(each) for each in (batch.seq_lens, result.accept_lens)]
+
+    monkeypatch.setattr(Server, "_draft_extend_for_decode", extend, raising=False)
+    assert Server().capture_all().graphs == []
+    assert "code of its own (notes_of_fork)" in caplog.text
 
 
 def test_no_tail_is_captured_where_the_lm_head_computes_all_rows() -> None:
@@ -501,17 +541,26 @@ def test_a_capture_that_fails_ends_all_tails(fails_at: int, caplog: pytest.LogCa
     ]
 
 
-def test_a_capture_that_fails_on_another_rank_ends_all_tails(monkeypatch: pytest.MonkeyPatch) -> None:
-    group = SimpleNamespace(world_size=2, cpu_group=None)
-    server = LaterServer(runner__backend___tp_group=group)
+def test_a_capture_that_fails_on_one_of_several_ranks_stops_the_start() -> None:
+    group = SimpleNamespace(world_size=2)
+    server = LaterServer(runner__backend___tp_group=group, fails_at=2)
+    with pytest.raises(RuntimeError, match=r"^out of memory: .* PATCHKIT_DISABLE=pk-planned-tail-graph\.$"):
+        server.capture_all()
 
-    def reduce(flag: torch.Tensor, _operation: object, **_: object) -> None:
-        flag.fill_(len(server.graphs) < 2)
 
-    monkeypatch.setattr(torch.distributed, "all_reduce", reduce)
-    server.capture_all()
-    assert len(server.graphs) == 2
-    assert not step(server)[0]
+def test_the_targets_former_graphs_are_freed_when_it_captures_others() -> None:
+    server = Server().capture_all()
+    former = weakref.ref(server.target)
+    graphs = CudaGraphRunner(**vars(server.target) | {"output_buffers": {}})
+    server.target = server.target_worker.model_runner.graph_runner = graphs
+    server.graphs.clear()
+    for tail in server.runner.patchkit_tails.by_size.values():
+        # A real graph does not keep what it was captured from.
+        tail.replay.__self__.run = None
+    gc.collect()
+    assert former() is None
+    result = server.verify(REQUESTS, [2, 1], random.Random(3))
+    assert not run_tail(server, result)
 
 
 def test_it_does_not_matter_whether_runners_share_buffers() -> None:

@@ -155,6 +155,7 @@ def _runner(case: dict[str, Any], draft_runner: Any, **others: Any) -> Any:
         extend_seq_lens_cpu=[width] * size,
         draft_extend_attn_backend=SimpleNamespace(**{name: lambda *_, **__: None for name in plans}),
         model_runner=draft_runner,
+        eagle_worker=bare(EagleDraftWorker),
         backend=backend,
         output_buffers=backend.left,
         _create_graph=Graph,
@@ -245,6 +246,16 @@ def batch_of(case: dict[str, Any], count: int, number: int) -> Any:
         capture_hidden_mode=CaptureHiddenMode.FULL if case.get("full", True) else CaptureHiddenMode.LAST,
         spec_info=left,
     )
+
+
+def extended_by_fork(case: dict[str, Any], accepted: list[int]) -> list[list[float]]:
+    """Replay a draft-extend as a fork's worker does that names no rows; return its logits."""
+    forks = bare(type("ForksWorker", (EagleDraftWorker,), {}))
+    runner = worker_of(case | {"graph": True}, eagle_worker=forks).cuda_graph_runner_for_draft_extend
+    batch = batch_of(case, len(accepted), 0)
+    left = (runner.execute if hasattr(runner, "execute") else runner.replay)(batch)
+    rows: list[list[float]] = left.next_token_logits.tolist()
+    return rows
 
 
 @repeatable

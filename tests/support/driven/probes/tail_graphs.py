@@ -33,6 +33,13 @@ class _Graph(accepted_rows.Graph):
             into.copy_(found.clone())
 
 
+class _CudaGraphRunner(SimpleNamespace):
+    """The target's runner, which only leaves what a verify does."""
+
+
+_CudaGraphRunner.__name__ = "CudaGraphRunner"
+
+
 def _planned(backend: Any, size: int) -> list[torch.Tensor]:
     """Return the slots to which each request of a graph attends."""
     if isinstance(backend, TritonAttnBackend):
@@ -72,7 +79,7 @@ def _target(case: dict[str, Any]) -> Any:
     }
     states = torch.zeros(largest * width, HIDDEN)
     outputs = {size: SimpleNamespace(hidden_states=states[: size * width]) for size in case["captured"]}
-    made = SimpleNamespace(buffers=SimpleNamespace(**buffers), num_tokens_per_bs=width, bs=0, raw_bs=0)
+    made = _CudaGraphRunner(buffers=SimpleNamespace(**buffers), num_tokens_per_bs=width, bs=0, raw_bs=0)
     if hasattr(EAGLEDraftExtendCudaGraphRunner, "capture_one_shape"):
         made.backend = accepted_rows.FullCudaGraphBackend(made)
         made.backend.left.update(outputs)
@@ -167,10 +174,12 @@ def _worker(case: dict[str, Any]) -> Any:
     target = _target(case)
     name = "decode_cuda_graph_runner" if hasattr(target, "backend") else "graph_runner"
     target_worker = SimpleNamespace(model_runner=SimpleNamespace(**{name: target}))
+    captures = bare(eagle_worker_v2.EagleDraftWorker)
+    captures.target_worker, captures.topk = target_worker, 1
     worker = accepted_rows.worker_of(
         case | {"graph": True},
         _Model(case, backend),
-        eagle_worker=SimpleNamespace(target_worker=target_worker, topk=1),
+        eagle_worker=captures,
         draft_extend_attn_backend=backend,
         enable_torch_compile=False,
         require_mlp_sync=False,
