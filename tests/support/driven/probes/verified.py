@@ -234,6 +234,8 @@ def _batch_of_extend(lens: list[int], *given: Any, **named: Any) -> dict[str, An
         prefill_attention_backend_str="triton",
         spec_algorithm=SpeculativeAlgorithm.EAGLE,
         is_draft_worker=True,
+        attn_dcp_size=1,
+        dcp_size=1,
         model_is_mrope=False,
         model_config=SimpleNamespace(model_is_mrope=False),
         ngram_embedding_manager=SimpleNamespace(enabled=False),
