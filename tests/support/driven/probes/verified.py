@@ -234,6 +234,7 @@ def _batch_of_extend(lens: list[int], *given: Any, **named: Any) -> dict[str, An
         prefill_attention_backend_str="triton",
         spec_algorithm=SpeculativeAlgorithm.EAGLE,
         is_draft_worker=True,
+        ps=SimpleNamespace(attn_dcp_size=1),
         attn_dcp_size=1,
         dcp_size=1,
         model_is_mrope=False,
