@@ -12,12 +12,13 @@ import torch
 from sglang.srt.managers import overlap_utils
 from sglang.srt.mem_cache import memory_pool
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
-from sglang.srt.speculative import eagle_utils, eagle_worker_v2
+from sglang.srt.speculative import base_spec_worker, eagle_utils, eagle_worker_v2
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .decisions import bare
+from .default_server import _answering
 
 HIDDEN = 3
 
@@ -84,8 +85,15 @@ def _worker(case: dict[str, Any], disable: str) -> Any:
             speculative_algorithm="EAGLE",
         ),
         index_share_for_mtp_iteration=False,
+        seed_dsa_topk_from_draft_extend=False,
         plan_stream=None,
         plan_stream_ctx=nullcontext(),
+    )
+    _answering(eagle_worker_v2, get_spec=SimpleNamespace(speculative_use_rejection_sampling=False))
+    _answering(
+        base_spec_worker,
+        get_exec=SimpleNamespace(graph=SimpleNamespace(cuda_graph_config=None)),
+        get_schedule=SimpleNamespace(max_running_requests=4),
     )
     if hasattr(worker, "_rebuild_topk1_chain_buffers"):
         worker._rebuild_topk1_chain_buffers()
@@ -107,6 +115,8 @@ def draft(case: dict[str, Any], disable: str = "") -> dict[str, Any]:
         states = torch.randn((rows, HIDDEN), generator=generator)
         batch = SimpleNamespace(
             spec_info=EagleDraftInput(topk_p=scores, topk_index=tokens, hidden_states=states),
+            forward_mode=ForwardMode.DECODE,
+            moe_num_token_non_padded=None,
             batch_size=rows,
             out_cache_loc=torch.arange(rows * topk * steps),
             positions=torch.arange(rows).repeat_interleave(topk),

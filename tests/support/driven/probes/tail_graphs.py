@@ -145,15 +145,17 @@ def _translator(table: torch.Tensor) -> Any:
         return None
     module = importlib.import_module(name)
     made = bare(module.KVIndexTranslator)
-    kind = module.IdSpaceKind.FULL
     vars(made).update(
         is_translating=False,
         defer_read_translate=False,
         req_to_token=table,
         page_size=1,
         device="cpu",
-        _spaces={kind: module.IdSpace(key=(kind, None))},
+        _index_table_memo=None,
     )
+    if hasattr(module, "IdSpaceKind"):
+        kind = module.IdSpaceKind.FULL
+        made._spaces = {kind: module.IdSpace(key=(kind, None))}
     return made
 
 
