@@ -145,6 +145,7 @@ class Overlay:
         *what: str,
     ) -> None:
         """Add an edit to a file; ``what`` identifies the edit for the file's label."""
+        self.modules.note_rewrite(file)
         label = ""
         if self.examinations is not None:
             parts = repr((self._label(file), *what)).encode()
@@ -281,6 +282,8 @@ class Overlay:
                 places = [
                     place for file in moved if file not in present for place in self._in_file(file, dotted)
                 ]
+        if any(self.modules.widen(place.file) for place in places if place.file not in files):
+            return self.locate(files, dotted)
         if len(places) == 1:
             return places[0]
         if places:
