@@ -152,6 +152,7 @@ def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage
         if status.patch.id == patches[0].id:  # Also where the run begins again.
             stages.clear()
             contents.clear()
+        overlay.format_together()
         name = status.patch.id
         after = {file: overlay.written(file, [name]) for file in overlay.edited}
         changes = []
@@ -172,6 +173,7 @@ def _plan_of(
     tree: Tree, overlay: Overlay, statuses: tuple[PatchStatus, ...], touched: dict[str, list[str]]
 ) -> Plan:
     changes = []
+    overlay.format_together()
     for file in overlay.edited:
         before, after = overlay.modules.source(file), overlay.written(file, touched[file])
         if before != after:
