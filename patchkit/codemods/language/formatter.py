@@ -18,32 +18,32 @@ _PART = "_patchkit_part"
 _NEXT = re.compile(rf"^{_PART}$", re.MULTILINE)
 
 
-class Request(NamedTuple):
+class RuffTask(NamedTuple):
     """Python code for a command of ruff. Blank lines around what is made of it do not count."""
 
     command: tuple[str, ...]
     code: str
 
 
-def formatting(code: str, width: int) -> Request:
+def formatting(code: str, width: int) -> RuffTask:
     """Return what formats code at a line length of ``width``."""
-    return Request(("format", *_config("line-length", width)), code)
+    return RuffTask(("format", *_config("line-length", width)), code)
 
 
-def sorting(code: str, width: int, first_party: str) -> Request:
+def sorting(code: str, width: int, first_party: str) -> RuffTask:
     """Return what sorts each run of imports; ``first_party`` is the name of the tree's own package."""
     own = _config("lint.isort.known-first-party", [first_party])
-    return Request((*_SORTING, *own, *_config("line-length", width)), code)
+    return RuffTask((*_SORTING, *own, *_config("line-length", width)), code)
 
 
 def _config(key: str, value: object) -> tuple[str, str]:
     return "--config", f"{key} = {value}"
 
 
-_MADE: dict[Request, str | None] = {}
+_MADE: dict[RuffTask, str | None] = {}
 
 
-def made_of(requests: Sequence[Request]) -> list[str | None]:
+def made_of(requests: Sequence[RuffTask]) -> list[str | None]:
     """Return what ruff makes of each code, None of what it cannot parse. It runs once for all codes of a command."""
     fresh: dict[tuple[str, ...], dict[str, None]] = {}
     for request in requests:
@@ -54,7 +54,7 @@ def made_of(requests: Sequence[Request]) -> list[str | None]:
         parts: list[str | None] = [f"{part.strip(chr(10))}\n" for part in _NEXT.split(made or "")]
         if made is None or len(parts) != len(codes):
             parts = [_run(command, code) for code in codes]
-        _MADE.update((Request(command, code), part) for code, part in zip(codes, parts, strict=True))
+        _MADE.update((RuffTask(command, code), part) for code, part in zip(codes, parts, strict=True))
     return [_MADE[request] for request in requests]
 
 

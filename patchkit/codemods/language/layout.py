@@ -14,7 +14,7 @@ import libcst as cst
 
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.comment import comments_in
-from patchkit.codemods.language.formatter import Request, formatting, made_of, sorting
+from patchkit.codemods.language.formatter import RuffTask, formatting, made_of, sorting
 from patchkit.codemods.language.precedence import as_argument, as_operand
 from patchkit.lines import split_lines
 from patchkit.tree.nesting import parse_module
@@ -173,7 +173,7 @@ def lay_out_together(files: Sequence[tuple[cst.Module, cst.Module]], style: Styl
     asking = {index: _laying_out(*pair, style) for index, pair in enumerate(files)}
     answers: dict[int, str | None] = dict.fromkeys(asking)
     while answers:
-        requests: dict[int, Request] = {}
+        requests: dict[int, RuffTask] = {}
         for index, answer in answers.items():
             try:
                 requests[index] = asking[index].send(answer)
@@ -184,7 +184,7 @@ def lay_out_together(files: Sequence[tuple[cst.Module, cst.Module]], style: Styl
 
 
 _Result = TypeVar("_Result")
-_Asking: TypeAlias = "Generator[Request, str | None, _Result]"
+_Asking: TypeAlias = "Generator[RuffTask, str | None, _Result]"
 """The way to a result, which yields what the formatter is asked and is sent the answer."""
 
 
@@ -199,11 +199,20 @@ def _laying_out(before: cst.Module, after: cst.Module, style: Style) -> _Asking[
     fresh = [line for line in new if line.key not in old_keys]
     shown = max((len(text) for line in removed for text in split_lines(line.code)), default=0)
     for width in sorted({style.width, max(style.width, shown)}):
-        forms = yield from _formatted([line.code for line in (*removed, *fresh)], width)
-        if all(line.is_laid_out_in(form) for line, form in zip(removed, forms, strict=False)):
-            forms = yield from _with_parentheses(forms[len(removed) :], width)
+        if (yield from _are_laid_out(removed, width)):
+            forms = yield from _formatted([line.code for line in fresh], width)
+            forms = yield from _with_parentheses(forms, width)
             return _with_forms(after, fresh, forms)
     return after
+
+
+def _are_laid_out(lines: Sequence[_Line], width: int) -> _Asking[bool]:
+    """Return whether lines are laid out as the formatter does, or it cannot tell."""
+    code = "".join(line.code for line in lines)
+    made = (yield formatting(code, width)) if lines else None
+    if made is None or made.strip("\n") == code.strip("\n"):
+        return True
+    return all(line.is_laid_out_in(form) for line, form in zip(lines, parse_module(made).body, strict=True))
 
 
 def _with_forms(module: cst.Module, lines: Sequence[_Line], forms: Sequence[cst.CSTNode]) -> cst.Module:
