@@ -54,6 +54,9 @@ class RecentCache(Generic[_Source, _Result]):
         self._young[source] = result
         return result
 
+    def __contains__(self, source: _Source) -> bool:
+        return source in self._young or source in self._old
+
     def age(self) -> None:
         """Forget what was not used since the last time."""
         self._old, self._young = self._young, {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from patchkit import memory
 from patchkit.errors import ConflictError
@@ -13,7 +14,7 @@ from patchkit.plan.needed_bodies import needed_bodies
 from patchkit.plan.package_name import with_package_name
 from patchkit.plan.status import IN_PLACE, FileChange, PatchStatus, Plan, Stage, State
 from patchkit.tree import sglang
-from patchkit.tree.modules import Modules
+from patchkit.tree.modules import Modules, WidenedError
 from patchkit.tree.source import fault_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,21 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import Tree
 
 
+_Run: TypeAlias = tuple[Overlay, tuple[PatchStatus, ...], dict[str, list[str]]]
+
+
 def _run(
+    modules: Modules,
+    patches: Sequence[Patch],
+    watch: Callable[[PatchStatus, Overlay], None] | None = None,
+    **options: Any,
+) -> _Run:
+    while True:
+        with suppress(WidenedError):
+            return _run_once(modules, patches, watch, **options)
+
+
+def _run_once(
     modules: Modules,
     patches: Sequence[Patch],
     watch: Callable[[PatchStatus, Overlay], None] | None = None,
@@ -32,7 +47,7 @@ def _run(
     try_closest_shape: bool = False,
     allow_partial: bool = False,
     examinations: Examinations | None = None,
-) -> tuple[Overlay, tuple[PatchStatus, ...], dict[str, list[str]]]:
+) -> _Run:
     overlay = Overlay(modules, examinations)
     touched: dict[str, list[str]] = {}
     statuses: list[PatchStatus] = []
@@ -134,6 +149,10 @@ def make_series(tree: Tree, patches: Sequence[Patch]) -> tuple[Plan, tuple[Stage
     contents: dict[str, bytes | None] = {}
 
     def watch(status: PatchStatus, overlay: Overlay) -> None:
+        if status.patch.id == patches[0].id:  # Also where the run begins again.
+            stages.clear()
+            contents.clear()
+        overlay.format_together()
         name = status.patch.id
         after = {file: overlay.written(file, [name]) for file in overlay.edited}
         changes = []
@@ -154,6 +173,7 @@ def _plan_of(
     tree: Tree, overlay: Overlay, statuses: tuple[PatchStatus, ...], touched: dict[str, list[str]]
 ) -> Plan:
     changes = []
+    overlay.format_together()
     for file in overlay.edited:
         before, after = overlay.modules.source(file), overlay.written(file, touched[file])
         if before != after:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ import libcst as cst
 
 from patchkit import memory
 from patchkit.codemods.examination import Examination, SiteState, absent, ambiguous
-from patchkit.codemods.language.layout import Style, lay_out
+from patchkit.codemods.language.layout import Style, lay_out, lay_out_together
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import Scope, base_names, resolve
 from patchkit.codemods.language.syntax import source_of
@@ -22,6 +23,7 @@ from patchkit.plan.examinations import ExaminationResult
 from patchkit.tree.index import linearised
 from patchkit.tree.limits import recursing
 from patchkit.tree.modules import PlainText, is_no_file, text_module
+from patchkit.tree.nesting import NestingError
 from patchkit.tree.sglang import files_of, module_of, serves
 from patchkit.tree.tree import TreeAbove
 
@@ -56,9 +58,13 @@ def _has(scope: Scope, code: str) -> bool:
     return bool(Pattern.compile(code).find(scope.node, scope.path))
 
 
-@memory.cached(256)
+_SOURCES: memory.RecentCache[tuple[cst.Module | None, cst.Module, Style], bytes] = memory.RecentCache(256)
+
+
 def _formatted_source(read: cst.Module | None, module: cst.Module, style: Style) -> bytes:
-    return source_of(module if read is None else lay_out(read, module, style))
+    return _SOURCES.get(
+        (read, module, style), lambda: source_of(module if read is None else lay_out(read, module, style))
+    )
 
 
 @dataclass(frozen=True)
@@ -145,6 +151,7 @@ class Overlay:
         *what: str,
     ) -> None:
         """Add an edit to a file; ``what`` identifies the edit for the file's label."""
+        self.modules.note_rewrite(file)
         label = ""
         if self.examinations is not None:
             parts = repr((self._label(file), *what)).encode()
@@ -182,10 +189,9 @@ class Overlay:
         module, tree = edited.module, self.modules.tree
         if isinstance(module, PlainText):
             return None if is_no_file(module) else module.bytes
-        read = self.modules.get(file) if edited.landed is None else edited.landed.module
         try:
             with recursing(file):
-                source = _formatted_source(read, module, Style(tree.line_length, tree.name))
+                source = _formatted_source(self._read(file), module, Style(tree.line_length, tree.name))
                 return self.modules.restored(file, source)
         except UnicodeEncodeError as error:
             raise ConflictError(
@@ -193,6 +199,24 @@ class Overlay:
                 where=file,
                 advice="save the file as UTF-8, without a coding line, and try again",
             ) from None
+
+    def _read(self, file: str) -> cst.Module | None:
+        """Return an edited file as the tree has it, or as its last diff left it."""
+        landed = self.edited[file].landed
+        return self.modules.get(file) if landed is None else landed.module
+
+    def format_together(self) -> None:
+        """Format the edited files, so that ``written`` knows them; what fails is left to that."""
+        style = Style(self.modules.tree.line_length, self.modules.tree.name)
+        waiting = []
+        with suppress(NestingError, RecursionError, UnicodeEncodeError):
+            for file, edited in self.edited.items():
+                if edited.content is None and not isinstance(edited.module, PlainText):
+                    read = self._read(file)
+                    if read is not None and (read, edited.module, style) not in _SOURCES:
+                        waiting.append((read, edited.module))
+            for pair, module in zip(waiting, lay_out_together(waiting, style), strict=True):
+                _SOURCES.get((*pair, style), partial(source_of, module))
 
     def _label(self, file: str) -> str:
         return self.edited[file].label if file in self.edited else self.modules.label(file)
@@ -281,6 +305,8 @@ class Overlay:
                 places = [
                     place for file in moved if file not in present for place in self._in_file(file, dotted)
                 ]
+        if any(self.modules.widen(place.file) for place in places if place.file not in files):
+            return self.locate(files, dotted)
         if len(places) == 1:
             return places[0]
         if places:

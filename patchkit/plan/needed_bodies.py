@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchkit.codemods.language.pattern import Pattern
@@ -10,7 +12,7 @@ from patchkit.patchset.patch import Fact
 from patchkit.tree.bodies import NeededBodies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from patchkit.patchset.patch import Edit, Patch
 
@@ -18,27 +20,43 @@ _DEFINED = re.compile(r"^[ \t]*def (\w+)", re.MULTILINE)
 
 
 def needed_bodies(patches: Iterable[Patch]) -> NeededBodies:
-    """Return the functions and files that patches' edits and facts look into; a function counts in every file."""
-    names: set[str] = set()
-    files: set[str] = set()
-    around: set[str] = set()
-    seeking: set[tuple[str, frozenset[str]]] = set()
+    """Return the functions and files that patches' edits and facts look into, in any file and in those they name."""
+    anywhere, own = _Needs(), defaultdict[str, _Needs](_Needs)
     for patch in patches:
         looking: list[Fact | Edit] = [*patch.facts]
         looking += [edit for edit in patch.edits if edit.kind.looks_inside]
         for place in looking:
-            last = {scope.rsplit(".", 1)[-1] for scope in place.scopes}
-            words = _words(place)
-            if words is None:
-                names |= last
-            else:
-                seeking |= {(name, word) for name in last for word in words}
-            around |= {name for scope in place.scopes for name in scope.split(".")[:-1]}
-            files |= set(place.files) if "" in place.scopes else set()
+            for needs in (anywhere, *(own[file] for file in place.files)):
+                needs.look_into(place)
         for edit in patch.edits:
-            for code in edit.kind.written:
-                names |= set(_DEFINED.findall(code))
-    return NeededBodies(frozenset(names - {""}), frozenset(files), frozenset(around), frozenset(seeking))
+            defined = {name for code in edit.kind.written for name in _DEFINED.findall(code)}
+            for needs in (anywhere, *(own[file] for file in edit.files)):
+                needs.names |= defined
+    return anywhere.bodies({file: needs.bodies({}) for file, needs in own.items()})
+
+
+@dataclass
+class _Needs:
+    """What is looked into, collected place by place."""
+
+    names: set[str] = field(default_factory=set[str])
+    files: set[str] = field(default_factory=set[str])
+    around: set[str] = field(default_factory=set[str])
+    seeking: set[tuple[str, frozenset[str]]] = field(default_factory=set[tuple[str, frozenset[str]]])
+
+    def look_into(self, place: Fact | Edit) -> None:
+        last = {scope.rsplit(".", 1)[-1] for scope in place.scopes}
+        words = _words(place)
+        if words is None:
+            self.names |= last
+        else:
+            self.seeking |= {(name, word) for name in last for word in words}
+        self.around |= {name for scope in place.scopes for name in scope.split(".")[:-1]}
+        self.files |= set(place.files) if "" in place.scopes else set()
+
+    def bodies(self, own: Mapping[str, NeededBodies]) -> NeededBodies:
+        names, files, around = frozenset(self.names - {""}), frozenset(self.files), frozenset(self.around)
+        return NeededBodies(names, files, around, frozenset(self.seeking), own)
 
 
 def _words(place: Fact | Edit) -> list[frozenset[str]] | None:

@@ -163,8 +163,10 @@ class CheckoutMove:
         if file.modes[side] == LINK:
             done = run_git(self.top, "cat-file", "blob", file.ids[side])
         else:
-            folder = git_output(self.top, "rev-parse", "--absolute-git-dir")
-            where = (f"--git-dir={folder}", f"--work-tree={attributes}") if attributes else ()
+            where: tuple[str, ...] = ()
+            if attributes:
+                folder = git_output(self.top, "rev-parse", "--absolute-git-dir")
+                where = (f"--git-dir={folder}", f"--work-tree={attributes}")
             words = ("cat-file", "--filters", f"{commit}:{file.name}")
             done = run_git(attributes or self.top, *where, *words)
         if done.returncode or len(done.stdout) > MAX_READ_BYTES:

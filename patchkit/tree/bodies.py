@@ -23,13 +23,15 @@ class NeededBodies:
     """The functions and classes, by name, and the files whose bodies must be parsed.
 
     ``around`` are the names of the functions and classes that enclose them. ``seeking`` are pairs of a function's or
-    class's name and words: of its functions, those that have all of the words.
+    class's name and words: of its functions, those that have all of the words. ``own`` has what is needed of a file
+    unless something that was expected in another one is found there.
     """
 
     names: frozenset[str]
     files: frozenset[str]
     around: frozenset[str] = frozenset()
     seeking: frozenset[tuple[str, frozenset[str]]] = frozenset()
+    own: Mapping[str, NeededBodies] = field(default_factory=dict[str, "NeededBodies"], compare=False)
 
     def covers(self, other: NeededBodies) -> bool:
         """Return whether this includes all that the other does."""

@@ -89,6 +89,10 @@ def is_no_file(module: cst.Module | None) -> bool:
     return isinstance(module, PlainText) and module.content is None
 
 
+class WidenedError(Exception):
+    """A file has more in its syntax tree now than in that which was rewritten: it has to be rewritten anew."""
+
+
 class Modules:
     """A tree's files as syntax trees, parsed on first use."""
 
@@ -98,6 +102,8 @@ class Modules:
         self._needed = needed
         self._parsed: dict[str, cst.Module | None] = {}
         self._reduced: dict[str, ReducedSource] = {}
+        self._rewritten: set[str] = set()
+        self._widened: set[str] = set()
         self._sources: dict[str, bytes | None] = {}
         self._named: dict[str, frozenset[bytes]] = {}
         own = weakref.ref(self)
@@ -137,6 +143,23 @@ class Modules:
             self._parsed[file] = None if source is None else shaped(file, source)
         return self._parsed[file]
 
+    def note_rewrite(self, file: str) -> None:
+        """Note that a file's syntax tree is rewritten, so that a wider one cannot take its place."""
+        self._rewritten.add(file)
+
+    def widen(self, file: str) -> bool:
+        """Let a file's syntax tree have what is needed of any file; return whether it had less.
+
+        Raise WidenedError if that was rewritten.
+        """
+        if self._needed is None or file not in self._needed.own or file in self._widened:
+            return False
+        self._widened.add(file)
+        had_less = self._parsed.pop(file, None) is not None
+        if file in self._rewritten:
+            raise WidenedError
+        return had_less
+
     def parsed(self, file: str, source: bytes) -> cst.Module:
         """Return the whole syntax tree of other content for a file. Raise TreeError if it does not parse."""
         return self._parse(file, source) if file.endswith(".py") else self._text(file, source)
@@ -153,6 +176,8 @@ class Modules:
     def _shape(self, file: str, source: bytes) -> cst.Module:
         # Python and libcst may count these line endings differently, so such files are parsed whole.
         needed = self._needed
+        if needed is not None and file not in self._widened:
+            needed = needed.own.get(file, needed)
         if needed is not None and (file in needed.files or b"\f" in source or b"\r" in source):
             needed = None
         reduction = _REDUCED.get(source, Reduction)

@@ -11,7 +11,7 @@ from support.toys import write_package
 
 from patchkit.errors import ConflictError, TreeError
 from patchkit.patchset import load
-from patchkit.plan.build import inspect, make_plan
+from patchkit.plan.build import inspect, make_plan, make_series
 from patchkit.plan.status import State, comment_start
 from patchkit.tree.modules import Modules
 from patchkit.tree.tree import OverlayTree, open_tree
@@ -807,3 +807,31 @@ def test_edit_that_would_leave_invalid_code_is_refused_in_one_sentence() -> None
 def test_file_for_a_later_python_than_this_one_is_left_to_its_own() -> None:
     text = LIBRARY[DESK] + "\nawait later()\n"
     assert after(make_plan(library(desk=text), [patch(FINE)]), DESK).endswith("\nawait later()\n")
+
+
+INHERITING = {
+    "shelf": "class Shelf:\n    def add(self, book):\n        self.books.append(book)\n\n    def size(self):\n"
+    "        return len(self.books)\n",
+    "rack": "from sglang.srt.shelf import Shelf\n\n\nclass Rack(Shelf):\n    rows = 2\n",
+}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["edited-before", "edited-after"])
+def test_a_method_of_a_base_is_found_in_a_file_that_another_patch_names_for_something_else(
+    order: tuple[int, int],
+) -> None:
+    both = (
+        patch(
+            edit("rewrite", f"{SHELF}::Shelf.add", find="self.books.append($b)", code="self.put($b)"),
+            name="own",
+        ),
+        patch(edit("rewrite", "srt/rack.py::Rack.size", find="len($x)", code="count($x)"), name="base"),
+    )
+    plan, stages = make_series(library(**INHERITING), [both[index] for index in order])
+    assert [status.state for status in plan.patches] == [State.PENDING, State.PENDING]
+    code = [line for line in after(plan, SHELF).splitlines() if "# patchkit" not in line]
+    wanted = (
+        INHERITING["shelf"].replace("self.books.append(book)", "self.put(book)").replace("len(", "count(")
+    )
+    assert code == wanted.splitlines()
+    assert [stage.status.patch.id for stage in stages] == [both[index].id for index in order]

@@ -86,11 +86,101 @@ _LONG = (
     *("tests/matrix/test_examinations.py", "tests/doctor/test_doctor.py"),
     # A survey, a commit or a check for each of many moments, damages or encodings.
     "tests/matrix/test_memory.py::test_a_damaged_memory",
-    "tests/cli/test_hostile.py::test_names_of_a_tree",
     *("tests/plan/test_vendor.py", "tests/verify/test_loading.py"),
     "tests/test_ci.py::test_a_patch_that_is_not_applied",
-    "tests/transaction/test_consistent_reads.py::test_a_commit_beside_a_commit",
-    "tests/transaction/test_consistent_reads.py::test_an_answer_beside_a_write_is_that_of_before_or_after_it[verify",
+    # Repositories with a history, several commits or clones: git is started hundreds of times.
+    *(
+        f"tests/cli/test_{name}.py"
+        for name in (
+            "full_disk",
+            "hostile",
+            "later",
+            "ledger_format",
+            "module",
+            "new_files",
+            "own_patch",
+            "ways",
+        )
+    ),
+    *(
+        f"tests/cli/test_merge_driver.py::test_{name}"
+        for name in (
+            "a_file",
+            "a_rebase",
+            "an_interp",
+            "cherry_pick",
+            "git_merges",
+            "it",
+            "rerere",
+            "stash_pop",
+        )
+    ),
+    *(f"tests/cli/test_matrix.py::test_{name}" for name in ("each_ref", "refs_that_do_not_fit", "the_page")),
+    *(f"tests/cli/test_groups.py::test_{name}" for name in ("a_series_is", "commits_are")),
+    "tests/matrix/test_remembered.py",
+    *(
+        f"tests/transaction/test_{name}.py"
+        for name in (
+            "byte_code",
+            "consistent_reads",
+            "history",
+            "no_locks",
+            "older_version",
+            "tidied",
+            "uncommitted",
+        )
+    ),
+    *(f"tests/series/test_verified_commit.py::test_{name}" for name in ("a_", "the_answer")),
+    *(f"tests/test_ci.py::test_a_{name}" for name in ("branch_that_has", "labelled")),
+    # Processes that import everything, code that nests or grows to a limit, and many random programs.
+    "tests/runtime/test_switches.py::test_a_server_with_such_a_name_stops",
+    "tests/runtime/test_verify_outputs.py::test_nothing_of_a_step_waits_for_the_garbage_collector",
+    *("tests/bench/test_process.py::test_a_scheduler_in", "tests/test_memory.py::test_what_somebody_froze"),
+    "tests/test_names.py::test_a_local_name_says",
+    "tests/transaction/test_extract.py::test_a_hostile_tree",
+    *(
+        f"tests/tree/test_nesting.py::test_{name}"
+        for name in ("a_command_refuses", "what_nests", "what_is_only")
+    ),
+    "tests/cli/test_audit.py::test_too_deep_nesting",
+    "tests/cli/test_cli.py::test_module_runs_as_the_command",
+    "tests/cli/test_width.py::test_long_lines_go_on",
+    "tests/matrix/test_memory.py::test_patches_that_require_each_other_in_a_long_row",
+    "tests/drafting/test_difference.py::test_a_diff_of_half_a_megabyte",
+    *(f"tests/transaction/test_merge.py::test_{name}" for name in ("file_that_grew", "revert_never_loses")),
+    *(
+        f"tests/change/test_alignment.py::test_the_{name}"
+        for name in ("merge_of_two_sides", "place_of_statements")
+    ),
+    "tests/change/test_exact.py::test_the_result_is_the_other_change_alone",
+    *(
+        f"tests/{name}_again"
+        for name in (
+            "change/test_land.py::test_a_change_that_landed_lands",
+            "plan/test_landing.py::test_landing",
+        )
+    ),
+    *(
+        f"tests/change/test_sides.py::test_{name}"
+        for name in ("each_side_adds_a_statement_at", "one_side_removes_what")
+    ),
+    "tests/change/test_statements.py::test_the_places_of_elements",
+    *(
+        f"tests/change/test_merge.py::test_{name}"
+        for name in ("changes_of_both_sides", "what_comes_out_is_valid")
+    ),
+    "tests/codemods/kinds/test_comments_and_layout.py",
+    "tests/codemods/language/test_forms.py::test_a_pattern_matches_its_own_form",
+    "tests/codemods/language/test_precedence.py::test_meaning_is_that_of",
+    "tests/tree/test_nodes.py::test_every_node_but_contexts",
+    "tests/tree/test_piecewise.py::test_any_definitions",
+    *(
+        "tests/audit/test_report.py::test_the_order_of_hashes",
+        "tests/bench/test_figures.py::test_an_interval",
+    ),
+    *(f"tests/doctor/test_fixes.py::test_a_fix_is_{name}" for name in ("named_if", "printed")),
+    "tests/doctor/test_fixes.py::test_in_a_tree_the_printed_commands",
+    "tests/doctor/test_files.py::test_files_are_answered_by_a_row",
 )
 
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import libcst as cst
 
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.comment import comments_in
-from patchkit.codemods.language.formatter import formatted, sorted_imports
+from patchkit.codemods.language.formatter import RuffTask, formatting, made_of, sorting
 from patchkit.codemods.language.precedence import as_argument, as_operand
 from patchkit.lines import split_lines
 from patchkit.tree.nesting import parse_module
 from patchkit.tree.nodes import BLOCKS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Generator, Iterator, Sequence
 
     from patchkit.codemods.language.syntax import Path
 
@@ -164,9 +164,34 @@ def lay_out(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:
     Where the replaced lines do not follow ``style``, new lines keep their layout, too; a larger line length that they
     show is respected.
     """
+    return lay_out_together([(before, after)], style)[0]
+
+
+def lay_out_together(files: Sequence[tuple[cst.Module, cst.Module]], style: Style) -> list[cst.Module]:
+    """Return what ``lay_out`` returns for each pair of modules; the formatter runs once for what all need next."""
+    done: dict[int, cst.Module] = {}
+    asking = {index: _laying_out(*pair, style) for index, pair in enumerate(files)}
+    answers: dict[int, str | None] = dict.fromkeys(asking)
+    while answers:
+        requests: dict[int, RuffTask] = {}
+        for index, answer in answers.items():
+            try:
+                requests[index] = asking[index].send(answer)
+            except StopIteration as end:
+                done[index] = end.value
+        answers = dict(zip(requests, made_of([*requests.values()]), strict=True))
+    return [done[index] for index in range(len(files))]
+
+
+_Result = TypeVar("_Result")
+_Asking: TypeAlias = "Generator[RuffTask, str | None, _Result]"
+"""The way to a result, which yields what the formatter is asked and is sent the answer."""
+
+
+def _laying_out(before: cst.Module, after: cst.Module, style: Style) -> _Asking[cst.Module]:
     if before.default_indent != _INDENT:
         return after
-    after = _with_sorted_imports(before, after, style)
+    after = yield from _with_sorted_imports(before, after, style)
     unchanged = _members(before) & _members(after)
     old, new = ([*_lines(module, (), 0, unchanged)] for module in (before, after))
     old_keys, new_keys = ({line.key for line in lines} for lines in (old, new))
@@ -174,10 +199,20 @@ def lay_out(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:
     fresh = [line for line in new if line.key not in old_keys]
     shown = max((len(text) for line in removed for text in split_lines(line.code)), default=0)
     for width in sorted({style.width, max(style.width, shown)}):
-        forms = _formatted([line.code for line in (*removed, *fresh)], width)
-        if all(line.is_laid_out_in(form) for line, form in zip(removed, forms, strict=False)):
-            return _with_forms(after, fresh, _with_parentheses(forms[len(removed) :], width))
+        if (yield from _are_laid_out(removed, width)):
+            forms = yield from _formatted([line.code for line in fresh], width)
+            forms = yield from _with_parentheses(forms, width)
+            return _with_forms(after, fresh, forms)
     return after
+
+
+def _are_laid_out(lines: Sequence[_Line], width: int) -> _Asking[bool]:
+    """Return whether lines are laid out as the formatter does, or it cannot tell."""
+    code = "".join(line.code for line in lines)
+    made = (yield formatting(code, width)) if lines else None
+    if made is None or made.strip("\n") == code.strip("\n"):
+        return True
+    return all(line.is_laid_out_in(form) for line, form in zip(lines, parse_module(made).body, strict=True))
 
 
 def _with_forms(module: cst.Module, lines: Sequence[_Line], forms: Sequence[cst.CSTNode]) -> cst.Module:
@@ -187,13 +222,13 @@ def _with_forms(module: cst.Module, lines: Sequence[_Line], forms: Sequence[cst.
     return module
 
 
-def _with_parentheses(forms: Sequence[cst.CSTNode], width: int) -> Sequence[cst.CSTNode]:
+def _with_parentheses(forms: Sequence[cst.CSTNode], width: int) -> _Asking[Sequence[cst.CSTNode]]:
     codes = [syntax.code_of(form) for form in forms]
     chosen = {index: form for index, form in enumerate(forms) if _CHOICE.search(codes[index])}
     if not chosen:
         return forms
     parted = [syntax.code_of(syntax.as_statement(form.visit(_Parentheses()))) for form in chosen.values()]
-    again = dict(zip(chosen, _formatted(parted, width), strict=True))
+    again = dict(zip(chosen, (yield from _formatted(parted, width)), strict=True))
     return [again.get(index, form) for index, form in enumerate(forms)]
 
 
@@ -252,13 +287,13 @@ def _is_string(statement: cst.SimpleStatementLine) -> bool:
     return isinstance(first, cst.Expr) and isinstance(first.value, (cst.SimpleString, cst.ConcatenatedString))
 
 
-def _formatted(codes: Sequence[str], width: int) -> Sequence[cst.CSTNode]:
+def _formatted(codes: Sequence[str], width: int) -> _Asking[Sequence[cst.CSTNode]]:
     """Return each statement formatted, or all unchanged if the formatter fails."""
-    made = formatted("".join(codes), width) if codes else ""
+    made = (yield formatting("".join(codes), width)) if codes else ""
     return parse_module("".join(codes) if made is None else made).body
 
 
-def _with_sorted_imports(before: cst.Module, after: cst.Module, style: Style) -> cst.Module:
+def _with_sorted_imports(before: cst.Module, after: cst.Module, style: Style) -> _Asking[cst.Module]:
     """Return ``after`` with each run of imports that received new ones sorted, if it was sorted before."""
     old_statements = {id(statement) for statement in before.body}
     body = list(after.body)
@@ -266,13 +301,13 @@ def _with_sorted_imports(before: cst.Module, after: cst.Module, style: Style) ->
         run = [syntax.typed(statement, cst.SimpleStatementLine) for statement in body[start:end]]
         kept = [line for line in run if id(line) in old_statements]
         if len(kept) < len(run):
-            body[start:end] = _sorted(kept, run, style)
+            body[start:end] = yield from _sorted(kept, run, style)
     return after.with_changes(body=body)
 
 
 def _sorted(
     kept: list[cst.SimpleStatementLine], run: list[cst.SimpleStatementLine], style: Style
-) -> list[cst.SimpleStatementLine]:
+) -> _Asking[list[cst.SimpleStatementLine]]:
     """Return ``run`` sorted; unchanged if ``kept``, the imports that were there before, are not sorted."""
     kept_ids = set(map(id, kept))
     new = [id(line) not in kept_ids for line in run]
@@ -285,7 +320,7 @@ def _sorted(
         line.with_changes(leading_lines=()) if is_new else line for line, is_new in zip(run, new, strict=True)
     ]
     text_before, text_after = ("".join(map(syntax.code_of, lines)) for lines in (before, bare))
-    made = sorted_imports(text_before + _SEPARATOR + text_after, style.width, style.first_party)
+    made = yield sorting(text_before + _SEPARATOR + text_after, style.width, style.first_party)
     if made is None or not made.startswith(text_before):
         return [_above(run[0], lead), *run[1:]]
     statements = parse_module(made).body
