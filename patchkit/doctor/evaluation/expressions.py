@@ -201,7 +201,7 @@ class ExpressionEvaluator(ABC):
     def _eval_listcomp(
         self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, frame: CallFrame
     ) -> list[Any]:
-        inner = CallFrame(frame.module, frame.owner, dict(frame.names), [], frame.itself)
+        inner = CallFrame(frame.module, frame.owner, dict(frame.names), [], frame.function)
         return list(self._comprehended(node, node.generators, inner))
 
     _eval_generatorexp = _eval_setcomp = _eval_listcomp
