@@ -35,8 +35,7 @@ from patchkit.tree.nodes import walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from patchkit.doctor.evaluation.memory import KnownValues
-    from patchkit.tree.index import Program
+    from patchkit.doctor.evaluation.program import KnownProgram
 
 _DEPTH = 40
 
@@ -46,16 +45,14 @@ class FunctionEvaluator(ExpressionEvaluator):
 
     def __init__(
         self,
-        program: Program,
+        program: KnownProgram,
         functions: Mapping[str, Callable[..., Any]],
         ask: Callable[[str], bool],
-        memory: KnownValues,
     ) -> None:
         self.program = program
         self._known = functions
         self._ask = ask
         self._depth = 0
-        self._memory = memory
 
     # Values, calls and attributes.
 
@@ -185,7 +182,7 @@ class FunctionEvaluator(ExpressionEvaluator):
             return module.classes[name]
         if name in module.functions:
             return Bound(module.functions[name])
-        value = self._memory.value(("constants", module), lambda: _constants(module)).get(name)
+        value = self.program.value(("constants", module), lambda: _constants(module)).get(name)
         if value is not None:
             return self._eval(value, CallFrame(module, None, {}, []))
         definition = self.program.resolve(module, name)
@@ -218,7 +215,7 @@ class FunctionEvaluator(ExpressionEvaluator):
             returned = self._block(function.node.body, frame)
         finally:
             self._depth -= 1
-        if self._memory.value(("yields", function), lambda: _yields(function)):
+        if self.program.value(("yields", function), lambda: _yields(function)):
             return frame.yielded
         return returned.value if returned is not None else None
 
