@@ -9,11 +9,10 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from patchkit.audit import facts
+from patchkit.audit.context import Context
 from patchkit.audit.entries import Entries
-from patchkit.audit.interpreter.context import Context
-from patchkit.audit.interpreter.flow import Interpreter
-from patchkit.audit.interpreter.values import ANY, NONE, PRESENT, SOME, Value, join
 from patchkit.audit.modes import Modes, mode_member
+from patchkit.audit.values import ANY, NONE, PRESENT, SOME, Value, join
 from patchkit.errors import TreeError
 from patchkit.findings.finding import Step
 from patchkit.tree import mirror
@@ -23,10 +22,10 @@ from patchkit.tree.nodes import statements, walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from patchkit.audit.interpreter.context import Call, Fields, Summary
-    from patchkit.audit.interpreter.values import Environment
+    from patchkit.audit.context import Call, Fields, Summary
     from patchkit.audit.reach import Reach
     from patchkit.audit.runners import AuditedProgram
+    from patchkit.audit.values import Environment
     from patchkit.tree.index import Class, Function
 
     _Place = TypeVar("_Place")
@@ -44,11 +43,14 @@ _SECONDS = 300
 
 
 class Solver:
-    """Runs contexts until nothing changes, and implements the interpreter's questions."""
+    """Runs contexts until nothing changes, by ``interpret``, and answers what it asks of the other code."""
 
-    def __init__(self, program: AuditedProgram, reach: Reach) -> None:
+    def __init__(
+        self, program: AuditedProgram, reach: Reach, interpret: Callable[[Solver, Context], Summary]
+    ) -> None:
         self.program = program
         self.reach = reach
+        self._interpret = interpret
         self._entries = Entries(reach)
         self.modes = Modes(program)
         self.forced_false, self.forced_true = reach.tree.decision.forced
@@ -141,11 +143,9 @@ class Solver:
         context.running = True
         context.runs += 1
         self._depth += 1
-        interpreter = Interpreter(self, context)
-        summary = interpreter.run()
+        summary = self._interpret(self, context)
         self._depth -= 1
         context.running = False
-        context.hits = interpreter.hits
         if summary.facts() != context.summary.facts():
             context.summary = summary
             self._pending.extend(caller for caller in context.callers if not caller.running)
