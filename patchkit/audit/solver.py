@@ -217,7 +217,7 @@ class Solver:
         cls = self.class_named(base.cls)
         if cls is None and isinstance(function.value, ast.Attribute):
             cls = self.program.held_by(function.value.attr)
-            method = self.program.method(cls, name) if cls is not None else None
+            method = self.program.method(cls, name)
             if cls is not None and method is not None:
                 return [(method, cls.name)]
         if cls is not None:
@@ -318,12 +318,9 @@ class Solver:
         """
         key = cls, name
         if key not in self._stored_modes:
-            owner = self.class_named(cls)
             modes = [
                 mode_member(node.value)
-                for ancestor in (self.program.mro(owner) if owner is not None else ())
-                for method in ancestor.methods.values()
-                if f"self.{name} = " in method.source
+                for method in self.program.methods_naming(self.class_named(cls), f"self.{name} = ")
                 for node in statements(method.node)
                 if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == f"self.{name}"
             ]
@@ -334,13 +331,8 @@ class Solver:
 
     def cleared(self, cls: str | None, name: str) -> bool:
         """Return whether methods of a class other than its constructor set an attribute to None."""
-        owner = self.class_named(cls)
-        return any(
-            f"self.{name} = None" in method.source
-            for ancestor in (self.program.mro(owner) if owner is not None else ())
-            for method in ancestor.methods.values()
-            if method.name != "__init__"
-        )
+        clearing = self.program.methods_naming(self.class_named(cls), f"self.{name} = None")
+        return any(method.name != "__init__" for method in clearing)
 
     def constructor_fields(self, cls: Class) -> list[str]:
         """Return a dataclass's fields in the order of its constructor."""
@@ -443,17 +435,14 @@ class Solver:
 
     def _await_readers(self, cls: str, name: str) -> None:
         """Schedule the methods of a class that name an attribute which can be None."""
-        owner = self.class_named(cls)
-        for ancestor in self.program.mro(owner) if owner is not None else ():
-            for method in ancestor.methods.values():
-                if f"self.{name}" in method.source and not self.reach.excluded(method, None):
-                    self._awaiting.append(method)
+        naming = self.program.methods_naming(self.class_named(cls), f"self.{name}")
+        self._awaiting += (method for method in naming if not self.reach.excluded(method, None))
 
     def _ancestry(self, cls: str | None) -> tuple[list[str], list[dict[str, str]]]:
         """Return the names of a class and its ancestors, and the classes of their attributes."""
         if cls not in self._ancestries:
             resolved = self.class_named(cls)
-            order = self.program.mro(resolved) if resolved is not None else []
+            order = self.program.mro(resolved)
             names = [cls] if resolved is None and cls is not None else [parent.name for parent in order]
             self._ancestries[cls] = names, list(map(self._attribute_classes, order))
         return self._ancestries[cls]

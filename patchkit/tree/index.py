@@ -339,8 +339,10 @@ class Index:
             return None
         return self.module(file)
 
-    def mro(self, cls: Class) -> list[Class]:
-        """Return the class and its ancestors inside the tree, in method resolution order."""
+    def mro(self, cls: Class | None) -> list[Class]:
+        """Return the class and its ancestors inside the tree, in method resolution order; none without a class."""
+        if cls is None:
+            return []
         if cls not in self._orders:
             self._orders[cls] = linearised(
                 cls, self._parents, lambda ancestor: f"{ancestor.module.file}: {ancestor.name}"
@@ -358,7 +360,7 @@ class Index:
         """Return the names of the class and its ancestors, including bases outside the parsed files."""
         return frozenset(name for ancestor in self.mro(cls) for name in (ancestor.name, *ancestor.bases))
 
-    def method(self, cls: Class, name: str, after: Class | None = None) -> Function | None:
+    def method(self, cls: Class | None, name: str, after: Class | None = None) -> Function | None:
         """Return the method that an instance of ``cls`` calls, or that ``super()`` inside ``after`` calls."""
         order = self.mro(cls)
         if after in order:
@@ -367,6 +369,11 @@ class Index:
             if name in ancestor.methods:
                 return ancestor.methods[name]
         return None
+
+    def methods_naming(self, cls: Class | None, text: str) -> Iterator[Function]:
+        """Yield the methods of a class and its ancestors whose source contains a text."""
+        for ancestor in self.mro(cls):
+            yield from (method for method in ancestor.methods.values() if text in method.source)
 
 
 class Program(Index):

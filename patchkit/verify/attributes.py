@@ -91,7 +91,7 @@ def _computed_names(text: bytes) -> tuple[str, ...]:
 
 def class_of(program: Program, owner: Class | None, name: str) -> Class | None:
     """Return the class of an attribute, or the class that a property is annotated to return; None if unknown."""
-    for ancestor in program.mro(owner) if owner is not None else ():
+    for ancestor in program.mro(owner):
         getter = ancestor.methods.get(name)
         hint = class_of_annotation(getter.node.returns) if getter else ancestor.attribute_classes.get(name)
         definition = program.resolve(ancestor.module, hint) if hint else None

@@ -171,7 +171,7 @@ class Calls(Conditions):
                         tainted=not silent,
                         trail=(*value.trail, step),
                     )
-        init = self.solver.program.method(cls, "__init__") if cls is not None else None
+        init = self.solver.program.method(cls, "__init__")
         result = Value(SOME, cls=name, obj=obj)
         if init is not None:
             self._call([(init, name, result)], node, arguments, env)

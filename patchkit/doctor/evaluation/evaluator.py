@@ -112,7 +112,7 @@ class FunctionEvaluator(ExpressionEvaluator):
 
     def method_of(self, cls: Class | None, name: str, receiver: Any) -> Bound | None:
         """Return a class's method for an object, or None."""
-        function = self.program.method(cls, name) if cls is not None else None
+        function = self.program.method(cls, name)
         return Bound(function, receiver) if function is not None else None
 
     def listed(self, value: Any) -> list[Any]:
@@ -157,7 +157,7 @@ class FunctionEvaluator(ExpressionEvaluator):
 
     def _make(self, owner: Instance) -> None:
         """Run an object's constructor, unless it has run."""
-        init = self.program.method(owner.cls, "__init__") if owner.cls is not None else None
+        init = self.program.method(owner.cls, "__init__")
         if owner.is_new and init is not None:
             args, named = owner.made_with
             owner.is_new, owner.known_before = False, frozenset(owner.attributes)
@@ -348,7 +348,7 @@ class FunctionEvaluator(ExpressionEvaluator):
     def _super(self, node: ast.Call, name: str, frame: CallFrame) -> Any:
         receiver = frame.names.get(frame.itself)
         cls = getattr(receiver, "cls", None)
-        function = self.program.method(cls, name, frame.owner) if cls is not None else None
+        function = self.program.method(cls, name, frame.owner)
         if function is None:
             return None
         args, named = self._given(node, frame)
