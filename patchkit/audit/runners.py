@@ -20,8 +20,8 @@ _RUNNER_CALL = re.compile(rb"\.(\w+_graph_runner)\.\w+\(")
 class AuditedProgram(Program):
     """A tree under audit: ``core`` also has the files that call a graph runner by its attribute's name."""
 
-    def __init__(self, sources: dict[str, bytes]) -> None:
-        super().__init__(sources)
+    def __init__(self, sources: dict[str, bytes], below: Program | None = None) -> None:
+        super().__init__(sources, below=below)
         core_files = {module.file for module in self.core}
         self.holders = [
             module

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from patchkit.audit.reach import Reach
-from patchkit.doctor.evaluation.program import KnownProgram
+from patchkit.audit.runners import AuditedProgram
 from patchkit.doctor.models import limits
 from patchkit.doctor.phrases import option
 from patchkit.doctor.server import outcomes
@@ -45,9 +45,9 @@ class ExaminedTree:
         return self._status()
 
     @cached_property
-    def program(self) -> KnownProgram:
+    def program(self) -> AuditedProgram:
         """The tree's code."""
-        return KnownProgram(read_sources(self.tree))
+        return AuditedProgram(read_sources(self.tree))
 
     @cached_property
     def changes(self) -> dict[str, bytes | None]:
@@ -56,16 +56,16 @@ class ExaminedTree:
         return {change.file: change.after for change in plan.changes}
 
     @cached_property
-    def patched(self) -> KnownProgram:
+    def patched(self) -> AuditedProgram:
         """The code with the default patches."""
-        return KnownProgram(read_sources(OverlayTree(self.tree, self.changes)), self.program)
+        return AuditedProgram(read_sources(OverlayTree(self.tree, self.changes)), self.program)
 
 
 @dataclass(frozen=True)
 class ExaminedServer:
     """A launch on a tree: its outcomes, and those with one branch if it may have several."""
 
-    program: KnownProgram
+    program: AuditedProgram
     launch: Launch
     advises: bool = True
 

@@ -6,7 +6,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchkit.doctor.evaluation.program import KnownProgram
+from patchkit.audit.runners import AuditedProgram
 from patchkit.doctor.server import outcomes
 from patchkit.patchset.select import PatchSet
 from patchkit.plan.build import make_plan
@@ -41,7 +41,7 @@ class Trials:
     def __init__(
         self,
         tree: CheckoutTree,
-        program: KnownProgram,
+        program: AuditedProgram,
         launch: Launch,
         statuses: Sequence[PatchStatus],
     ) -> None:
@@ -107,7 +107,7 @@ class Trials:
         if names not in self._outcomes:
             plan = make_plan(self._tree, self._patches.select(names))
             changes = {change.file: change.after for change in plan.changes}
-            program = KnownProgram(read_sources(OverlayTree(self._tree, changes)), self._program)
+            program = AuditedProgram(read_sources(OverlayTree(self._tree, changes)), self._program)
             self._outcomes[names] = outcomes(program, self._launch.on(changes))
         matching = [
             (answers, outcome)

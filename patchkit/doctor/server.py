@@ -21,7 +21,7 @@ from patchkit.tree import mirror
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from patchkit.doctor.evaluation.program import KnownProgram
+    from patchkit.audit.runners import AuditedProgram
     from patchkit.doctor.launch import Case, Launch
     from patchkit.doctor.outcome import Outcomes
 
@@ -40,7 +40,7 @@ _FALSE = (
 )
 
 
-def outcomes(program: KnownProgram, launch: Launch) -> Outcomes:
+def outcomes(program: AuditedProgram, launch: Launch) -> Outcomes:
     """Return a launch's outcome in each of its cases; only those that start, if any do."""
     servers: list[tuple[_Server, ServerOutcome]] = []
     case_outcomes: Outcomes = []
@@ -56,7 +56,7 @@ def outcomes(program: KnownProgram, launch: Launch) -> Outcomes:
     return starting or case_outcomes
 
 
-def without_speculation(program: KnownProgram, launch: Launch) -> Outcomes:
+def without_speculation(program: AuditedProgram, launch: Launch) -> Outcomes:
     """Return the outcomes of a launch without speculation, in which no backend is made."""
     return [(case.answers, _Server(program, case, launch.environment).resolved()) for case in launch.cases]
 
@@ -64,7 +64,7 @@ def without_speculation(program: KnownProgram, launch: Launch) -> Outcomes:
 class _Server:
     """One server on one tree: a case of a launch."""
 
-    def __init__(self, program: KnownProgram, case: Case, variables: Mapping[str, str]) -> None:
+    def __init__(self, program: AuditedProgram, case: Case, variables: Mapping[str, str]) -> None:
         self._program = program
         self._case = case
         self._variables = variables

@@ -8,7 +8,7 @@ import weakref
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from patchkit import memory
 from patchkit.errors import TreeError
@@ -379,11 +379,15 @@ class Index:
 class Program(Index):
     """An index of a whole tree; files outside the core are parsed when a call or a base class leads there."""
 
-    def __init__(self, sources: dict[str, bytes], core: Sequence[str] | None = None) -> None:
-        """Parse the files of ``core``, by default those that name the mirror."""
+    def __init__(
+        self, sources: dict[str, bytes], core: Sequence[str] | None = None, below: Program | None = None
+    ) -> None:
+        """Parse the files of ``core``, by default those that name the mirror, unless they are the same ``below``."""
         super().__init__(sources.get)
         self.sources = sources
         """Every Python file of the package folder, by name."""
+        self._below = below
+        self._values: dict[Hashable, Any] = {}
         self._classes: dict[str, list[Class]] = {}
         self.core = [
             module
@@ -404,9 +408,17 @@ class Program(Index):
 
     def module(self, file: str) -> Module | None:
         """Return the parsed file as ``Index`` does. Raise TreeError if it is too long or nests too deep."""
+        if self._below is not None and self.sources.get(file) == self._below.sources.get(file):
+            return self._below.module(file)
         if file not in self._modules and file in self.sources:
             require_manageable(file, self.sources[file])
         return super().module(file)
+
+    def value(self, question: Hashable, make: Callable[[], Any]) -> Any:
+        """Return a value that depends on the code alone; it is computed the first time that it is asked for."""
+        if question not in self._values:
+            self._values[question] = make()
+        return self._values[question]
 
     def lines(self, file: str) -> list[str]:
         """Return a file's source lines, none if it is not parsed."""

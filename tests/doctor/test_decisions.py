@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.driven.trees import DEFAULT, as_released, with_patches
 
+from patchkit.audit.runners import AuditedProgram
 from patchkit.doctor.declared import declared
-from patchkit.doctor.evaluation.program import KnownProgram
 from patchkit.doctor.launch import Case, Launch
 from patchkit.doctor.server import outcomes
 from patchkit.tree.index import Index, read_sources
@@ -115,7 +115,7 @@ def test_doctor_reports_for_each_server_what_the_trees_own_decision_returns(
     if patched:
         tree = releases.applied(version, *patches)
         driven = with_patches(releases, "patched", patches, version)
-    program = KnownProgram(read_sources(tree))
+    program = AuditedProgram(read_sources(tree))
     launches = list(servers(tree, seed=len(version) + patched))
     executed = driven.ask("servers.decisions", launches, ALONE)
     settled = driven.ask("servers.settled", launches, ALONE)

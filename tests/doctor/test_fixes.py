@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from support.releases import PATCHES
 from support.toys import add_patch, write_package
 
+from patchkit.audit.runners import AuditedProgram
 from patchkit.cli import main
 from patchkit.doctor import fixes
 from patchkit.doctor.command_line import command_of
 from patchkit.doctor.declared import declared
-from patchkit.doctor.evaluation.program import KnownProgram
 from patchkit.doctor.execution.gpus import USUAL
 from patchkit.doctor.execution.process import Execution
 from patchkit.doctor.launch import Launch
@@ -204,9 +204,9 @@ V2 = {"25980", "26800", "31738"}
 
 
 @lru_cache(maxsize=1)
-def evaluated(tree: Any) -> KnownProgram:
+def evaluated(tree: Any) -> AuditedProgram:
     """Return a release's program, with what its servers have in common."""
-    return KnownProgram(read_sources(tree))
+    return AuditedProgram(read_sources(tree))
 
 
 def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(

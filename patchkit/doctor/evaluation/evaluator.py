@@ -35,7 +35,7 @@ from patchkit.tree.nodes import walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from patchkit.doctor.evaluation.program import KnownProgram
+    from patchkit.audit.runners import AuditedProgram
 
 _DEPTH = 40
 
@@ -45,7 +45,7 @@ class FunctionEvaluator(ExpressionEvaluator):
 
     def __init__(
         self,
-        program: KnownProgram,
+        program: AuditedProgram,
         functions: Mapping[str, Callable[..., Any]],
         ask: Callable[[str], bool],
     ) -> None:
