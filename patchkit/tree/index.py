@@ -414,6 +414,12 @@ class Program(Index):
             require_manageable(file, self.sources[file])
         return super().module(file)
 
+    def modules_naming(self, text: bytes) -> Iterator[Module]:
+        """Yield each file that contains a text, parsed."""
+        for file, source in self.sources.items():
+            if text in source and (module := self.module(file)) is not None:
+                yield module
+
     def value(self, question: Hashable, make: Callable[[], Any]) -> Any:
         """Return a value that depends on the code alone; it is computed the first time that it is asked for."""
         if question not in self._values:

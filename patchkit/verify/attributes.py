@@ -34,11 +34,10 @@ def may_set(program: Program, cls: Class, name: str) -> bool:
 def subclasses(program: Program, cls: Class, name: str) -> Iterator[Class]:
     """Yield the classes that a class is a base of, in files that have a name."""
     bases = program.mro(cls)
-    for file, text in program.sources.items():
-        if cls.name.encode() in text and name.encode() in text:
-            for definition in getattr(program.module(file), "classes", {}).values():
-                if definition not in bases and cls.name in program.ancestors(definition):
-                    yield definition
+    for module in program.modules_naming(cls.name.encode()):
+        for definition in module.classes.values() if name.encode() in module.text else ():
+            if definition not in bases and cls.name in program.ancestors(definition):
+                yield definition
 
 
 def has_foreign_base(program: Program, cls: Class) -> bool:
