@@ -31,6 +31,7 @@ from patchkit.doctor.evaluation.values import (
 )
 from patchkit.tree.index import Class, Function, Module
 from patchkit.tree.nodes import walk
+from patchkit.verify.attributes import setters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from patchkit.audit.runners import AuditedProgram
 
 _DEPTH = 40
+# How often a function may be in evaluation at once: with values that are not known it may never end to call itself.
+_NESTED = 2
 
 
 class FunctionEvaluator(ExpressionEvaluator):
@@ -52,7 +55,7 @@ class FunctionEvaluator(ExpressionEvaluator):
         self.program = program
         self._known = functions
         self._ask = ask
-        self._depth = 0
+        self._running: list[Function] = []
 
     # Values, calls and attributes.
 
@@ -148,12 +151,21 @@ class FunctionEvaluator(ExpressionEvaluator):
         method = self.program.method(owner.cls, name)
         if method is not None and method.decorators & {"property", "cached_property"}:
             return self._run(method, (owner,), {})
-        self._make(owner)
+        if self.program.value(("may set", owner.cls, name), lambda: self._may_set(owner.cls, name)):
+            self._make(owner)
         if name in owner.attributes:
             return owner.attributes[name]
         if method is not None:
             return Bound(method, None if "staticmethod" in method.decorators else owner)
         return self._class_attribute(owner.cls, name)
+
+    def _may_set(self, cls: Class | None, name: str) -> bool:
+        """Return whether a method of a class sets an attribute, or any code sets it on another object."""
+        if any(any(setters(ancestor, name)) for ancestor in self.program.mro(cls)):
+            return True
+        of_another = re.compile(rf"(?<!\bself)\.{name}\s*(?::[^=\n]+)?[|&+]?=(?!=)".encode())
+        naming = (text for text in self.program.sources.values() if name.encode() in text)
+        return any(map(of_another.search, naming))
 
     def _make(self, owner: Instance) -> None:
         """Run an object's constructor, unless it has run."""
@@ -206,15 +218,15 @@ class FunctionEvaluator(ExpressionEvaluator):
         named: Mapping[str, Any],
     ) -> Any:
         function, within = (run.function, run.frame.names) if isinstance(run, NestedFunction) else (run, {})
-        if self._depth > _DEPTH:
+        if len(self._running) > _DEPTH or self._running.count(function) >= _NESTED:
             return Unknown(f"{function.qualname}()")
         names = {**within, **self._bound(function, args, named)}
         frame = CallFrame(function.module, function.owner, names, [], function)
-        self._depth += 1
+        self._running.append(function)
         try:
             returned = self._block(function.node.body, frame)
         finally:
-            self._depth -= 1
+            self._running.pop()
         if self.program.value(("yields", function), lambda: _yields(function)):
             return frame.yielded
         return returned.value if returned is not None else None
