@@ -32,11 +32,11 @@ class Modes:
         return name in self._methods
 
     def holds(
-        self, predicate: str, mode: str, call: ast.Call | None = None, known: _Arguments | None = None
+        self, predicate: str, mode: str, call: ast.Call | None = None, outer: _Arguments | None = None
     ) -> bool | None:
         """Return whether a predicate is true for a mode; None if its body does more than test the mode.
 
-        ``known`` are the values of names in the ``call``.
+        ``outer`` are the values of names in the ``call``.
         """
         method = self._methods.get(predicate)
         if method is None:
@@ -49,7 +49,7 @@ class Modes:
                 *zip(names, call.args, strict=False),
                 *((word.arg or "", word.value) for word in call.keywords),
             ]
-        arguments = {name: _constant(value, known or {}) for name, value in given}
+        arguments = {name: _constant(value, outer or {}) for name, value in given}
         for statement in method.node.body:
             if isinstance(statement, ast.Return) and statement.value is not None:
                 return self._test(statement.value, mode, arguments)

@@ -50,10 +50,10 @@ def bench(
     UsageError for a command that starts no server here, TreeError if a GPU is in use, ServerError if a server fails.
     """
     launched = server_command(command)
-    found = all_gpus()
-    loads = taken_gpus(found, launched.environment, *launched.gpus)
+    installed_gpus = all_gpus()
+    loads = taken_gpus(installed_gpus, launched.environment, *launched.gpus)
     require_idle(loads)
-    date, before = datetime.datetime.now(datetime.timezone.utc), host_load(found, loads)
+    date, before = datetime.datetime.now(datetime.timezone.utc), host_load(installed_gpus, loads)
     options, notes = _room(launched, workload)
     with scratch() as folder, Watchdog(folder) as watchdog:
         watch("copying and patching")
