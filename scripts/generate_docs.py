@@ -670,7 +670,9 @@ def benched() -> str:
         for batch in found.answer.batches:
             at = "({:.3f} to {:.3f})".format(*batch.interval) if batch.interval else ""
             busy = " / ".join(f"{cost.gpu_busy:.0%}" for cost in batch.costs if cost) or NEVER
-            gain = found.gain(batch).removesuffix(" time for each step").partition(":")[0]
+            gain = "none" if batch.interval else "not known"
+            if found.differs(batch):
+                gain = f"{abs(1 - batch.ratio):.1%} {'less' if batch.ratio < 1 else 'more'}"
             lines.append([
                 *(f"{batch.batch}: {batch.ratio:.3f} {at}".strip(), gain),
                 *(" / ".join(f"{each:.2f}" for each in batch.step_ms), busy, str(batch.pairs), batch.tokens),
@@ -721,7 +723,7 @@ def gained_in_brief() -> str:
         servers = [found for found in answers if found.is_of(default)]
         undecided = 0
         for found in sorted(servers, key=lambda each: -each.layers):
-            decided = [batch.ratio for batch in found.answer.batches if "time" in found.gain(batch).split()]
+            decided = [batch.ratio for batch in found.answer.batches if found.differs(batch)]
             undecided += not decided
             if decided:
                 spans.setdefault((found.layers, _compared_releases(found)), []).extend(decided)

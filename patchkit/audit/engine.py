@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from patchkit import cache, memory
 from patchkit.audit import facts
-from patchkit.audit.interpreter.values import NONE
+from patchkit.audit.interpreter.flow import interpret
 from patchkit.audit.reach import Reach
 from patchkit.audit.rules import UNREAD, Use, guard
 from patchkit.audit.runners import AuditedProgram
 from patchkit.audit.solver import Solver
+from patchkit.audit.values import NONE
 from patchkit.findings import suppress
 from patchkit.findings.finding import Confidence, Finding
 from patchkit.findings.report import Report
@@ -25,7 +26,7 @@ from patchkit.tree.sglang import SERVING, served, serves
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from patchkit.audit.interpreter.context import Context, Hit
+    from patchkit.audit.context import Context, Hit
     from patchkit.tree.backends import InheritingBackend
     from patchkit.tree.index import SourceTree
 
@@ -103,9 +104,9 @@ def audit_program(
             "--suggest-opt-out lists the backends that could opt out"
         )
     else:
-        solver = Solver(program, reach)
+        solver = Solver(program, reach, interpret)
         solver.solve(watch)
-        keeping = Solver(program, reach.keeping())
+        keeping = Solver(program, reach.keeping(), interpret)
         keeping.solve_backend()
         findings = collect(solver, keeping)
     notes += [f"{file} does not parse and was skipped" for file in program.unparsed]

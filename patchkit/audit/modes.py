@@ -11,6 +11,8 @@ from patchkit.tree.index import Function, last_name
 if TYPE_CHECKING:
     from patchkit.tree.index import Program
 
+    _Arguments = dict[str, bool | None]
+
 
 class Modes:
     """The members of the tree's forward-mode enum, those that can lack the mirror, and the predicates."""
@@ -29,28 +31,31 @@ class Modes:
         """Return whether the enum has a predicate of that name."""
         return name in self._methods
 
-    def holds(self, predicate: str, mode: str, call: ast.Call | None = None) -> bool | None:
-        """Return whether a predicate is true for a mode; None if its body does more than test the mode."""
+    def holds(
+        self, predicate: str, mode: str, call: ast.Call | None = None, outer: _Arguments | None = None
+    ) -> bool | None:
+        """Return whether a predicate is true for a mode; None if its body does more than test the mode.
+
+        ``outer`` are the values of names in the ``call``.
+        """
         method = self._methods.get(predicate)
         if method is None:
             return None
-        arguments: dict[str, bool | None] = {}
         names = [parameter.arg for parameter in method.parameters[1:]]
         defaults = method.node.args.defaults
-        for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
-            arguments[name] = _constant(default)
+        given = [*zip(names[len(names) - len(defaults) :], defaults, strict=True)]
         if call is not None:
-            for name, value in zip(names, call.args, strict=False):
-                arguments[name] = _constant(value)
-            for keyword in call.keywords:
-                if keyword.arg:
-                    arguments[keyword.arg] = _constant(keyword.value)
+            given += [
+                *zip(names, call.args, strict=False),
+                *((word.arg or "", word.value) for word in call.keywords),
+            ]
+        arguments = {name: _constant(value, outer or {}) for name, value in given}
         for statement in method.node.body:
             if isinstance(statement, ast.Return) and statement.value is not None:
                 return self._test(statement.value, mode, arguments)
         return None
 
-    def _test(self, node: ast.expr, mode: str, arguments: dict[str, bool | None]) -> bool | None:
+    def _test(self, node: ast.expr, mode: str, arguments: _Arguments) -> bool | None:
         if isinstance(node, ast.BoolOp):
             results = [self._test(value, mode, arguments) for value in node.values]
             decisive = isinstance(node.op, ast.Or)
@@ -68,23 +73,14 @@ class Modes:
         if isinstance(node, ast.Compare):
             return compare_mode(node, mode)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            return self.holds(node.func.attr, mode, _with_arguments(node, arguments))
-        if isinstance(node, ast.Name):
-            return arguments.get(node.id)
-        return _constant(node)
+            return self.holds(node.func.attr, mode, node, arguments)
+        return _constant(node, arguments)
 
 
-def _constant(node: ast.expr) -> bool | None:
+def _constant(node: ast.expr, arguments: _Arguments) -> bool | None:
+    if isinstance(node, ast.Name):
+        return arguments.get(node.id)
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, bool) else None
-
-
-def _with_arguments(call: ast.Call, arguments: dict[str, bool | None]) -> ast.Call:
-    def with_value(node: ast.expr) -> ast.expr:
-        value = arguments.get(node.id) if isinstance(node, ast.Name) else None
-        return node if value is None else ast.Constant(value)
-
-    keywords = [ast.keyword(keyword.arg, with_value(keyword.value)) for keyword in call.keywords]
-    return ast.Call(call.func, [with_value(argument) for argument in call.args], keywords)
 
 
 def compare_mode(node: ast.Compare, mode: str) -> bool | None:

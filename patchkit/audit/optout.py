@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from patchkit.audit.engine import collect
+from patchkit.audit.interpreter.flow import interpret
 from patchkit.audit.reach import Reach
 from patchkit.audit.solver import Solver
 from patchkit.findings.finding import Finding  # noqa: TC001  # read when a schema is made
@@ -39,7 +40,7 @@ def suggest(program: AuditedProgram) -> tuple[OptOut, ...]:
     reach = Reach(program)
     suggestions = []
     for cls in sorted(reach.backends, key=lambda cls: (cls.module.file, cls.node.lineno)):
-        solver = Solver(program, reach.assuming_opt_out(cls))
+        solver = Solver(program, reach.assuming_opt_out(cls), interpret)
         solver.solve_backend()
         place = (cls.module.file, cls.node.lineno)
         suggestions.append(OptOut(cls.name, *place, reach.opted_out(cls), collect(solver)))

@@ -105,7 +105,7 @@ class Reach:
 
     def made_by(self, cls: Class | None) -> list[Class]:
         """Return the backends constructed by a class's constructor that can run without the mirror."""
-        for ancestor in self.program.mro(cls) if cls is not None else ():
+        for ancestor in self.program.mro(cls):
             init = ancestor.methods.get("__init__")
             names = {name for _, name in init.called_names} if init is not None else set()
             if names & self.tree.backend_names:

@@ -20,8 +20,8 @@ _RUNNER_CALL = re.compile(rb"\.(\w+_graph_runner)\.\w+\(")
 class AuditedProgram(Program):
     """A tree under audit: ``core`` also has the files that call a graph runner by its attribute's name."""
 
-    def __init__(self, sources: dict[str, bytes]) -> None:
-        super().__init__(sources)
+    def __init__(self, sources: dict[str, bytes], below: Program | None = None) -> None:
+        super().__init__(sources, below=below)
         core_files = {module.file for module in self.core}
         self.holders = [
             module
@@ -59,7 +59,7 @@ class AuditedProgram(Program):
 
     def runner_made_for(self, owner: Class | None, attribute: str) -> Class | None:
         """Return the graph runner that a class constructs and stores in an attribute, or None."""
-        for ancestor in self.mro(owner) if owner is not None else ():
+        for ancestor in self.mro(owner):
             if attribute in ancestor.attribute_classes:
                 classes = self.classes_named(ancestor.attribute_classes[attribute])
                 return classes[0] if len(classes) == 1 and classes[0].name.lower().endswith(_RUNNER) else None
@@ -101,11 +101,7 @@ class Runners:
         for attribute, runner in self._called(caller, method.name).items():
             if runner is not None and self._program.method(runner, method.name) is not method:
                 continue
-            keeps = caller.owner is not None and any(
-                f"self.{attribute} = " in own.source
-                for ancestor in self._program.mro(caller.owner)
-                for own in ancestor.methods.values()
-            )
+            keeps = any(self._program.methods_naming(caller.owner, f"self.{attribute} = "))
             assert method.owner is not None
             if runner is None and (
                 self._program.is_named_after_a_class(attribute)

@@ -9,11 +9,10 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from patchkit.audit import facts
+from patchkit.audit.context import Context
 from patchkit.audit.entries import Entries
-from patchkit.audit.interpreter.context import Context
-from patchkit.audit.interpreter.flow import Interpreter
-from patchkit.audit.interpreter.values import ANY, NONE, PRESENT, SOME, Value, join
 from patchkit.audit.modes import Modes, mode_member
+from patchkit.audit.values import ANY, NONE, PRESENT, SOME, Value, join
 from patchkit.errors import TreeError
 from patchkit.findings.finding import Step
 from patchkit.tree import mirror
@@ -23,10 +22,10 @@ from patchkit.tree.nodes import statements, walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from patchkit.audit.interpreter.context import Call, Fields, Summary
-    from patchkit.audit.interpreter.values import Environment
+    from patchkit.audit.context import Call, Fields, Summary
     from patchkit.audit.reach import Reach
     from patchkit.audit.runners import AuditedProgram
+    from patchkit.audit.values import Environment
     from patchkit.tree.index import Class, Function
 
     _Place = TypeVar("_Place")
@@ -44,11 +43,14 @@ _SECONDS = 300
 
 
 class Solver:
-    """Runs contexts until nothing changes, and implements the interpreter's questions."""
+    """Runs contexts until nothing changes, by ``interpret``, and answers what it asks of the other code."""
 
-    def __init__(self, program: AuditedProgram, reach: Reach) -> None:
+    def __init__(
+        self, program: AuditedProgram, reach: Reach, interpret: Callable[[Solver, Context], Summary]
+    ) -> None:
         self.program = program
         self.reach = reach
+        self._interpret = interpret
         self._entries = Entries(reach)
         self.modes = Modes(program)
         self.forced_false, self.forced_true = reach.tree.decision.forced
@@ -141,11 +143,9 @@ class Solver:
         context.running = True
         context.runs += 1
         self._depth += 1
-        interpreter = Interpreter(self, context)
-        summary = interpreter.run()
+        summary = self._interpret(self, context)
         self._depth -= 1
         context.running = False
-        context.hits = interpreter.hits
         if summary.facts() != context.summary.facts():
             context.summary = summary
             self._pending.extend(caller for caller in context.callers if not caller.running)
@@ -217,7 +217,7 @@ class Solver:
         cls = self.class_named(base.cls)
         if cls is None and isinstance(function.value, ast.Attribute):
             cls = self.program.held_by(function.value.attr)
-            method = self.program.method(cls, name) if cls is not None else None
+            method = self.program.method(cls, name)
             if cls is not None and method is not None:
                 return [(method, cls.name)]
         if cls is not None:
@@ -318,12 +318,9 @@ class Solver:
         """
         key = cls, name
         if key not in self._stored_modes:
-            owner = self.class_named(cls)
             modes = [
                 mode_member(node.value)
-                for ancestor in (self.program.mro(owner) if owner is not None else ())
-                for method in ancestor.methods.values()
-                if f"self.{name} = " in method.source
+                for method in self.program.methods_naming(self.class_named(cls), f"self.{name} = ")
                 for node in statements(method.node)
                 if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == f"self.{name}"
             ]
@@ -334,13 +331,8 @@ class Solver:
 
     def cleared(self, cls: str | None, name: str) -> bool:
         """Return whether methods of a class other than its constructor set an attribute to None."""
-        owner = self.class_named(cls)
-        return any(
-            f"self.{name} = None" in method.source
-            for ancestor in (self.program.mro(owner) if owner is not None else ())
-            for method in ancestor.methods.values()
-            if method.name != "__init__"
-        )
+        clearing = self.program.methods_naming(self.class_named(cls), f"self.{name} = None")
+        return any(method.name != "__init__" for method in clearing)
 
     def constructor_fields(self, cls: Class) -> list[str]:
         """Return a dataclass's fields in the order of its constructor."""
@@ -443,17 +435,14 @@ class Solver:
 
     def _await_readers(self, cls: str, name: str) -> None:
         """Schedule the methods of a class that name an attribute which can be None."""
-        owner = self.class_named(cls)
-        for ancestor in self.program.mro(owner) if owner is not None else ():
-            for method in ancestor.methods.values():
-                if f"self.{name}" in method.source and not self.reach.excluded(method, None):
-                    self._awaiting.append(method)
+        naming = self.program.methods_naming(self.class_named(cls), f"self.{name}")
+        self._awaiting += (method for method in naming if not self.reach.excluded(method, None))
 
     def _ancestry(self, cls: str | None) -> tuple[list[str], list[dict[str, str]]]:
         """Return the names of a class and its ancestors, and the classes of their attributes."""
         if cls not in self._ancestries:
             resolved = self.class_named(cls)
-            order = self.program.mro(resolved) if resolved is not None else []
+            order = self.program.mro(resolved)
             names = [cls] if resolved is None and cls is not None else [parent.name for parent in order]
             self._ancestries[cls] = names, list(map(self._attribute_classes, order))
         return self._ancestries[cls]

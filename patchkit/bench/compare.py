@@ -10,13 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.bench.command import batch_of, usual_prompts
-from patchkit.bench.figures import (
-    accept_length,
-    gain_of,
-    judged,
-    lower_quartile,
-    resampled_interval,
-)
+from patchkit.bench.figures import accept_length, gain_of, judged, lower_quartile, resampled_interval
 from patchkit.bench.gpus import fits_beside
 from patchkit.bench.recorded import BatchComparison, StepCost
 from patchkit.bench.server import ServerError
@@ -90,13 +84,8 @@ class Race:
         traces: Path,
         watch: Callable[[str], None],
     ) -> None:
-        self._launch, self._workload, self._load, self._traces, self._watch = (
-            launch,
-            workload,
-            load,
-            traces,
-            watch,
-        )
+        self._launch, self._workload, self._load = launch, workload, load
+        self._traces, self._watch = traces, watch
         self._began = time.monotonic()
         self._until = self._began + workload.seconds
         self._sides: list[dict[int, _Timed]] = [{}, {}]
@@ -104,9 +93,11 @@ class Race:
         self.beside = False
         """Whether both servers were up at the same time."""
 
-    def run(self) -> tuple[BatchComparison, ...]:
-        """Time both, side by side if they fit into the GPU's memory, else one after the other."""
-        before = self._load()
+    def run(self, before: tuple[GpuLoad, ...]) -> tuple[BatchComparison, ...]:
+        """Time both, side by side if they fit into the GPU's memory, else one after the other.
+
+        ``before`` is the load of the GPUs without them.
+        """
         first = self._launch(0, self._until)
         second = None
         if fits_beside(before, self._load()):

@@ -69,16 +69,24 @@ def resampled_interval(pairs: int, figure: Callable[[Sequence[int]], float]) -> 
     return found[cut], found[-cut - 1]
 
 
+def differs(ratio: float, interval: tuple[float, float] | None, spread: float = 1.0) -> bool:
+    """Return whether a ratio tells of a difference: its interval is without 1, and it is outside of ``spread``.
+
+    ``spread`` is how many times as long as itself the same tree took, at most.
+    """
+    is_outside = not 1 / spread <= ratio <= spread
+    return interval is not None and is_outside and not interval[0] <= 1 <= interval[1]
+
+
 def gain_of(ratio: float, interval: tuple[float, float] | None, spread: float = 1.0) -> str:
-    """Return what a ratio says: nothing if its interval includes 1, or if a tree took ``spread`` times its own time."""
+    """Return what a ratio says, or why it says nothing."""
     if interval is None:
         return "not known: too few pairs for an interval"
-    low, high = interval
-    if low <= 1 <= high:
+    if interval[0] <= 1 <= interval[1]:
         return "none: the interval includes 1"
-    if 1 / spread <= ratio <= spread:
+    if not differs(ratio, interval, spread):
         return "none: the same tree twice differs as much"
-    return f"{abs(1 - ratio):.1%} {'less' if high < 1 else 'more'} time for each step"
+    return f"{abs(1 - ratio):.1%} {'less' if ratio < 1 else 'more'} time for each step"
 
 
 def judged(

@@ -43,16 +43,17 @@ class HostLoad(msgspec.Struct, frozen=True):
     other_gpus: int
 
 
-def host_load(own: Sequence[GpuLoad]) -> HostLoad:
-    """Return what runs on this machine, besides on a server's own GPUs."""
+def host_load(found: Sequence[GpuLoad], own: Sequence[GpuLoad]) -> HostLoad:
+    """Return what runs on this machine, whose GPUs are ``found``, besides on a server's own ones."""
     taken = {gpu.uuid for gpu in own}
-    others = sum(gpu.is_in_use for gpu in _all_gpus() if gpu.uuid not in taken)
+    others = sum(gpu.is_in_use for gpu in found if gpu.uuid not in taken)
     return HostLoad(os.cpu_count() or 1, os.getloadavg()[0], others)
 
 
-def gpus(environment: Mapping[str, str], first: int = 0, count: int | None = None) -> tuple[GpuLoad, ...]:
+def taken_gpus(
+    found: Sequence[GpuLoad], environment: Mapping[str, str], first: int = 0, count: int | None = None
+) -> tuple[GpuLoad, ...]:
     """Return those of the visible GPUs that a server takes; empty if they are unknown."""
-    found = _all_gpus()
     visible = environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
     if visible is not None:
         names = [name.strip() for name in visible.split(",")]
@@ -82,7 +83,7 @@ def fits_beside(before: tuple[GpuLoad, ...], after: tuple[GpuLoad, ...]) -> bool
     return bool(after) and all(new.total - new.used > 1.1 * (new.used - old.used) for old, new in pairs)
 
 
-def _all_gpus() -> list[GpuLoad]:
+def all_gpus() -> list[GpuLoad]:
     """Return the GPUs of the machine; empty if they are unknown."""
     command = ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
     try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from patchkit.bench.command import LaunchCommand
-from patchkit.bench.figures import TokenDifference, gain_of
+from patchkit.bench.figures import TokenDifference, differs, gain_of
 from patchkit.bench.gpus import HostLoad  # noqa: TC001  # schemas are made of it
 
 if TYPE_CHECKING:
@@ -110,6 +110,10 @@ class Recorded(NamedTuple):
         first, second = self.answer.trees
         is_alone = first.version == second.version and not first.patches
         return is_alone and bool(second.patches) and set(second.patches).issubset(default)
+
+    def differs(self, batch: BatchComparison) -> bool:
+        """Return whether the second tree takes another time, by more than the same tree does on such GPUs."""
+        return differs(batch.ratio, batch.interval, self.spread)
 
     def gain(self, batch: BatchComparison) -> str:
         """Return what a ratio says; nothing, if it is no further from 1 than that of the same tree on such GPUs."""

@@ -89,9 +89,9 @@ def command(
         if servers:
             surveyed = survey(tree, patches, servers, gpus=gpus, models=models, read_only=read_only)
             if as_json:
-                console.emit(DoctorFiles.of(surveyed, tree=TreeAnswer.of(tree)))
+                console.emit(DoctorFiles.of(servers=surveyed, tree=TreeAnswer.of(tree)))
             else:
-                _say_survey(surveyed.servers, target.tail, tree.version)
+                _say_survey(surveyed, target.tail, tree.version)
             return
         diagnosis = doctor(tree, patches, words[named:], given, gpus=gpus, models=models, read_only=read_only)
     if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.bench.command import batch_of, most_tokens, server_command, usual_prompts
 from patchkit.bench.compare import Race
-from patchkit.bench.gpus import gpus, host_load, require_idle
+from patchkit.bench.gpus import all_gpus, host_load, require_idle, taken_gpus
 from patchkit.bench.recorded import Benchmark, BenchTree
 from patchkit.bench.server import ServerError, TreeServer
 from patchkit.bench.watchdog import Watchdog
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from patchkit.bench.command import LaunchCommand
     from patchkit.bench.compare import Workload
+    from patchkit.bench.gpus import GpuLoad
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
 
@@ -49,10 +50,10 @@ def bench(
     UsageError for a command that starts no server here, TreeError if a GPU is in use, ServerError if a server fails.
     """
     launched = server_command(command)
-    load = partial(gpus, launched.environment, *launched.gpus)
-    loads = load()
+    installed_gpus = all_gpus()
+    loads = taken_gpus(installed_gpus, launched.environment, *launched.gpus)
     require_idle(loads)
-    date, before = datetime.datetime.now(datetime.timezone.utc), host_load(loads)
+    date, before = datetime.datetime.now(datetime.timezone.utc), host_load(installed_gpus, loads)
     options, notes = _room(launched, workload)
     with scratch() as folder, Watchdog(folder) as watchdog:
         watch("copying and patching")
@@ -80,9 +81,12 @@ def bench(
                 server.await_start(until, waiting)
             return server
 
+        def load() -> tuple[GpuLoad, ...]:
+            return taken_gpus(all_gpus(), launched.environment, *launched.gpus)
+
         race = Race(launch, workload, load, folder / "traces", watch)
-        batches = race.run()
-        after = host_load(loads)
+        batches = race.run(loads)
+        after = host_load(all_gpus(), loads)
     if not race.beside:
         notes += (
             "The servers ran one after the other: the interval leaves out what differs from start to start.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from patchkit.commands.status import status
 from patchkit.doctor.command_line import command_of
@@ -14,7 +14,7 @@ from patchkit.doctor.examined import ExaminedTree
 from patchkit.doctor.execution.process import Execution
 from patchkit.doctor.files import FoundServer
 from patchkit.doctor.options import Arguments
-from patchkit.doctor.survey import Survey, SurveyedServer
+from patchkit.doctor.survey import SurveyedServer
 from patchkit.errors import UsageError
 from patchkit.transaction.write import read_consistently
 
@@ -43,13 +43,12 @@ def doctor(
     settles them in a child process unless ``read_only``. Raise UsageError for options that the tree refuses.
     """
     server = FoundServer("", command_of(words))
-    (diagnosed,) = _diagnosed(
+    (diagnosis,) = _diagnoses(
         tree, patches, [server], settings, gpus=gpus, models=models or {}, read_only=read_only
     )
-    if diagnosed.error is not None:
-        raise diagnosed.error
-    assert diagnosed.diagnosis is not None
-    return diagnosed.diagnosis
+    if isinstance(diagnosis, UsageError):
+        raise diagnosis
+    return diagnosis
 
 
 def survey(
@@ -60,42 +59,15 @@ def survey(
     gpus: Sequence[str] = (),
     models: Mapping[str, bytes] | None = None,
     read_only: bool = False,
-) -> Survey:
+) -> tuple[SurveyedServer, ...]:
     """Return what becomes of each server of some files on ``tree``; a refusal of the tree is that server's."""
-    rows = []
-    for server, (diagnosis, error) in zip(
-        servers,
-        _diagnosed(
-            tree, patches, servers, b"", gpus=gpus, models=models or {}, read_only=read_only, advises=False
-        ),
-        strict=True,
-    ):
-        unknown = tuple(word.text for word in server.command.options if not word.known)
-        if diagnosis is None:
-            rows.append(SurveyedServer(server.file, server.command.line, unknown, str(error)))
-            continue
-        rows.append(
-            SurveyedServer(
-                server.file,
-                server.command.line,
-                unknown,
-                kept=diagnosis.kept,
-                frees=diagnosis.frees,
-                verdict=diagnosis.verdict,
-                gains=diagnosis.gains,
-                needs=tuple(fix.patch for fix in diagnosis.fixes),
-                notes=diagnosis.notes,
-            )
-        )
-    return Survey(tuple(rows))
+    diagnoses = _diagnoses(
+        tree, patches, servers, b"", gpus=gpus, models=models or {}, read_only=read_only, advises=False
+    )
+    return tuple(map(SurveyedServer.of, servers, diagnoses))
 
 
-class _Diagnosed(NamedTuple):
-    diagnosis: Diagnosis | None
-    error: UsageError | None = None
-
-
-def _diagnosed(
+def _diagnoses(
     tree: CheckoutTree,
     patches: PatchSet,
     servers: Sequence[FoundServer],
@@ -105,19 +77,19 @@ def _diagnosed(
     models: Mapping[str, bytes],
     read_only: bool,
     advises: bool = True,
-) -> list[_Diagnosed]:
+) -> list[Diagnosis | UsageError]:
     """Return the diagnosis of each server, or its refusal; the tree is read once, and imported once."""
 
-    def diagnosed(read: CheckoutTree) -> list[_Diagnosed]:
+    def diagnoses(read: CheckoutTree) -> list[Diagnosis | UsageError]:
         examined = ExaminedTree(read, functools.partial(status, read, patches), advises=advises)
-        results = []
+        results: list[Diagnosis | UsageError] = []
         with nullcontext() if read_only else Execution(read.package, read.name, Path.cwd()) as execution:
             arguments = Arguments(read, execution, gpus, models)
             for server in servers:
                 try:
-                    results.append(_Diagnosed(diagnose(examined, arguments.launch(server.command, settings))))
+                    results.append(diagnose(examined, arguments.launch(server.command, settings)))
                 except UsageError as error:
-                    results.append(_Diagnosed(None, error))
+                    results.append(error)
         return results
 
-    return read_consistently(tree, diagnosed)
+    return read_consistently(tree, diagnoses)

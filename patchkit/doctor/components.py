@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from patchkit.doctor.evaluation.evaluator import FunctionEvaluator
-    from patchkit.doctor.evaluation.memory import KnownValues
     from patchkit.doctor.objects import EnvironmentVariables, Settings
-    from patchkit.tree.index import Function, Program
+    from patchkit.tree.index import Function
 
 PLAN_STREAM = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM"
 ALGORITHM = "speculative_algorithm"
@@ -34,13 +33,11 @@ class Components:
         evaluator: FunctionEvaluator,
         settings: Settings,
         environment: EnvironmentVariables,
-        memory: KnownValues,
     ) -> None:
         self._evaluator = evaluator
-        self._program: Program = evaluator.program
+        self._program = evaluator.program
         self._settings = settings
         self._environment = environment
-        self._memory = memory
         self._runners = {False: self._runner(drafts=False), True: self._runner(drafts=True)}
 
     def _setting(self, name: str) -> Any:
@@ -97,7 +94,7 @@ class Components:
     def require_known(self) -> None:
         """Raise the tree's own error for an unknown algorithm and for the first backend that nothing registers."""
         self._algorithm()
-        guard = self._memory.value("guard", lambda: registry.guard(self._program))
+        guard = self._program.value("guard", lambda: registry.guard(self._program))
         names = (*self.sides(), self._setting("speculative_draft_attention_backend"))
         for name in dict.fromkeys(names):
             if guard is not None and isinstance(name, str) and name not in (UNNAMED, *self.makers()):
@@ -113,7 +110,7 @@ class Components:
 
     def makers(self) -> dict[str, Function]:
         """Return the function that makes each backend, by the backend's name."""
-        makers: dict[str, Function] = self._memory.value("makers", lambda: registry.makers(self._program))
+        makers: dict[str, Function] = self._program.value("makers", lambda: registry.makers(self._program))
         return makers
 
     def _algorithm(self) -> Any:
@@ -193,7 +190,7 @@ class Components:
         return self._evaluator.call(Bound(maker), (runner,)) if maker is not None else Unknown(name)
 
     def _classes(self, name: str) -> list[Class]:
-        classes: list[Class] = self._memory.value(
+        classes: list[Class] = self._program.value(
             ("classes", name), lambda: registry.classes_named(self._program, name)
         )
         return classes

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from patchkit.doctor.components import Components
     from patchkit.doctor.evaluation.evaluator import FunctionEvaluator
-    from patchkit.doctor.evaluation.memory import KnownValues
     from patchkit.doctor.objects import Settings
     from patchkit.tree.index import Function, Program
 
@@ -107,13 +106,12 @@ def decision(
     values: dict[str, Any],
     settings: Settings,
     components: Components,
-    memory: KnownValues,
 ) -> ServerDecision:
     """Return the decision that a server's scheduler calls for. Raise NoDecisionError if it calls for none.
 
     ``values`` are the names that the evaluator does not evaluate; the function is one of them while the scheduler runs.
     """
-    init = memory.value("asks", lambda: _decision_call(evaluator.program))
+    init = evaluator.program.value("asks", lambda: _decision_call(evaluator.program))
     if init is None:
         raise NoDecisionError
     function, name = init

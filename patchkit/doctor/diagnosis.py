@@ -86,15 +86,15 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
         missing = fixes.lacking(statuses)
         if not missing:
             return Diagnosis(False, _NOTHING, (), (), (), launch.notes)
-        plain = without_speculation(program, launch, examined.memory)
+        plain = without_speculation(program, launch)
         return Diagnosis(False, _NOTHING, (), (), (), launch.notes, fixes=tuple(fixes.needed(plain, missing)))
-    server = ExaminedServer(program, launch, examined.memory, examined.advises)
+    server = ExaminedServer(program, launch, examined.advises)
     results = server.outcomes
     usual = results[0][1]
     notes = list(launch.notes)
     if usual.refused is not None:
         raise UsageError(f"this tree's server raises {usual.refused}", where=usual.refused.where)
-    trials = Trials(tree, program, launch, statuses, examined.memory) if examined.advises else None
+    trials = Trials(tree, program, launch, statuses) if examined.advises else None
     keepers = tuple(mirror_keepers(server, statuses, trials))
     if usual.kept:
         notes += _instead(server)
@@ -107,7 +107,7 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
     freeing = _freeing(statuses, results)
     running = [patch for patch, state in freeing.items() if state is State.APPLIED] if freed else []
     changes = examined.changes
-    patched = ExaminedServer(examined.patched, launch.on(changes), examined.patched_memory, examined.advises)
+    patched = ExaminedServer(examined.patched, launch.on(changes), examined.advises)
     if usual.kept and changes and patched.outcomes:
         patched_outcomes = patched.outcomes
         freed = frees = any(not outcome.kept for _, outcome in patched_outcomes)
@@ -156,11 +156,9 @@ def _instead(server: ExaminedServer) -> Iterator[str]:
     for name in sorted(makers(server.program)) if server.advises else ():
         settings = {**dict.fromkeys(_NAMES_OF_BACKENDS), "attention_backend": name}
         # Only for a backend that may remove the mirror the settings are executed.
-        if not any(
-            map(_is_free, outcomes(server.program, server.launch.guessed(settings), server.memory)[:1])
-        ):
+        if not any(map(_is_free, outcomes(server.program, server.launch.guessed(settings))[:1])):
             continue
-        outcomes_after = outcomes(server.program, server.launch.with_settings(settings), server.memory)
+        outcomes_after = outcomes(server.program, server.launch.with_settings(settings))
         if any(map(_is_free, outcomes_after[:1])):
             kept = [answers for answers, outcome in outcomes_after if outcome.kept]
             if kept:

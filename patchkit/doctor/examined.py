@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.audit.reach import Reach
 from patchkit.audit.runners import AuditedProgram
-from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.models import limits
 from patchkit.doctor.phrases import option
-from patchkit.doctor.remedies import PatchedProgram
 from patchkit.doctor.server import outcomes
 from patchkit.plan.build import make_plan
 from patchkit.tree.index import read_sources
@@ -40,8 +38,6 @@ class ExaminedTree:
         self.tree = tree
         self.advises = advises
         self._status = status
-        self.memory = KnownValues()
-        self.patched_memory = KnownValues()
 
     @cached_property
     def statuses(self) -> Sequence[PatchStatus]:
@@ -60,9 +56,9 @@ class ExaminedTree:
         return {change.file: change.after for change in plan.changes}
 
     @cached_property
-    def patched(self) -> PatchedProgram:
+    def patched(self) -> AuditedProgram:
         """The code with the default patches."""
-        return PatchedProgram(self.program, read_sources(OverlayTree(self.tree, self.changes)))
+        return AuditedProgram(read_sources(OverlayTree(self.tree, self.changes)), self.program)
 
 
 @dataclass(frozen=True)
@@ -71,19 +67,17 @@ class ExaminedServer:
 
     program: AuditedProgram
     launch: Launch
-    memory: KnownValues
     advises: bool = True
 
     @cached_property
     def outcomes(self) -> Outcomes:
         """The outcomes, by what is assumed of the model."""
-        return outcomes(self.program, self.launch, self.memory)
+        return outcomes(self.program, self.launch)
 
     @cached_property
     def reach(self) -> Reach:
         """Where the mirror is read in the tree."""
-        reach: Reach = self.memory.value("reach", lambda: Reach(self.program))
-        return reach
+        return Reach(self.program)
 
     @cached_property
     def _single(self) -> tuple[Outcomes, str]:
@@ -96,7 +90,7 @@ class ExaminedServer:
         if TOP_K not in numbers or all(self.launch.get(name) == value for name, value in numbers.items()):
             return [], ""
         option_text = " ".join(f"{option(name)} {value}" for name, value in numbers.items())
-        return outcomes(self.program, self.launch.with_settings(numbers), self.memory), option_text
+        return outcomes(self.program, self.launch.with_settings(numbers)), option_text
 
     def freed_by_one_branch(self, keeps: Callable[[ServerOutcome], bool]) -> tuple[str, ...]:
         """Return the options for one branch with which ``keeps`` becomes false, and for which models if not for all."""

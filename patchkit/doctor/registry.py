@@ -17,9 +17,8 @@ BACKENDS = "ATTENTION_BACKENDS"
 def makers(program: Program) -> dict[str, Function]:
     """Return the function that makes each attention backend, by the backend's name."""
     functions: dict[str, Function] = {}
-    for file, text in program.sources.items():
-        module = program.module(file) if b"@register_attention_backend(" in text else None
-        for function in module.functions.values() if module is not None else ():
+    for module in program.modules_naming(b"@register_attention_backend("):
+        for function in module.functions.values():
             for decorator in function.node.decorator_list:
                 if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == (
                     "register_attention_backend"
@@ -32,19 +31,13 @@ def makers(program: Program) -> dict[str, Function]:
 
 def classes_named(program: Program, name: str) -> list[Class]:
     """Return the classes of a name, also those outside the code that is indexed."""
-    classes = program.classes_named(name)
-    if not classes:
-        for file, text in program.sources.items():
-            if f"class {name}".encode() in text:
-                module = program.module(file)
-                classes = [*classes, *([module.classes[name]] if module and name in module.classes else [])]
-    return list(classes)
+    elsewhere = (module.classes.get(name) for module in program.modules_naming(f"class {name}".encode()))
+    return program.classes_named(name) or [cls for cls in elsewhere if cls is not None]
 
 
 def guard(program: Program) -> tuple[Function, str] | None:
     """Return the function that makes a registered backend, and its parameter for the backend's name."""
-    files = [file for file, text in program.sources.items() if f"not in {BACKENDS}".encode() in text]
-    modules = [module for file in files if (module := program.module(file)) is not None]
+    modules = program.modules_naming(f"not in {BACKENDS}".encode())
     for function in (function for module in modules for function in module.all_functions()):
         parameters = {arg.arg for arg in function.parameters}
         for node in walk(function.node):

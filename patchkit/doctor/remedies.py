@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.audit.runners import AuditedProgram
-from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.server import outcomes
 from patchkit.patchset.select import PatchSet
 from patchkit.plan.build import make_plan
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from patchkit.doctor.launch import Launch
     from patchkit.doctor.outcome import Answers, Outcomes, ServerOutcome
     from patchkit.plan.status import PatchStatus
-    from patchkit.tree.index import Module
     from patchkit.tree.tree import CheckoutTree
 
 _OPTS_OUT = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False|def {mirror.FLAG}")
@@ -37,20 +35,6 @@ class Remedy(NamedTuple):
     kept: tuple[Answers, ...]
 
 
-class PatchedProgram(AuditedProgram):
-    """A tree with some files replaced; the others are not parsed again."""
-
-    def __init__(self, below: AuditedProgram, sources: dict[str, bytes]) -> None:
-        self._below = below
-        super().__init__(sources)
-
-    def module(self, file: str) -> Module | None:
-        """Return the parsed file, or None if it is missing or does not parse."""
-        if self.sources.get(file) == self._below.sources.get(file):
-            return self._below.module(file)
-        return super().module(file)
-
-
 class Trials:
     """A launch on copies of a tree with patches that it lacks; nothing is written."""
 
@@ -60,11 +44,9 @@ class Trials:
         program: AuditedProgram,
         launch: Launch,
         statuses: Sequence[PatchStatus],
-        memory: KnownValues,
     ) -> None:
-        """Try patches with a launch; ``memory`` keeps the patched trees for others."""
+        """Try patches with a launch."""
         self._tree = tree
-        self._memory = memory
         self._program = program
         self._launch = launch
         self._patches = PatchSet(tuple(status.patch for status in statuses), "")
@@ -72,13 +54,6 @@ class Trials:
             status.patch for status in statuses if status.state in (State.PENDING, State.PARTIAL)
         ]
         self._outcomes: dict[tuple[str, ...], Outcomes] = {}
-
-    def _patched(self, names: tuple[str, ...]) -> tuple[PatchedProgram, dict[str, bytes | None], KnownValues]:
-        """Return the tree's code with some patches, the files that they change, and what is known of it."""
-        plan = make_plan(self._tree, self._patches.select(names))
-        changes = {change.file: change.after for change in plan.changes}
-        sources = read_sources(OverlayTree(self._tree, changes))
-        return PatchedProgram(self._program, sources), changes, KnownValues()
 
     def opting_out(self, files: Collection[str]) -> list[str]:
         """Return the ids of the patches that let a backend opt out and change one of these files."""
@@ -130,8 +105,10 @@ class Trials:
     ) -> Remedy:
         """Return some patches with the models for which they free the mirror, and those for which they do not."""
         if names not in self._outcomes:
-            program, changes, memory = self._memory.value(("patched", names), lambda: self._patched(names))
-            self._outcomes[names] = outcomes(program, self._launch.on(changes), memory)
+            plan = make_plan(self._tree, self._patches.select(names))
+            changes = {change.file: change.after for change in plan.changes}
+            program = AuditedProgram(read_sources(OverlayTree(self._tree, changes)), self._program)
+            self._outcomes[names] = outcomes(program, self._launch.on(changes))
         matching = [
             (answers, outcome)
             for answers, outcome in self._outcomes[names]

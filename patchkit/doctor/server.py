@@ -11,7 +11,6 @@ from patchkit.doctor.decision import NoDecisionError, decision
 from patchkit.doctor.declared import declared
 from patchkit.doctor.evaluation.builtin import BUILTINS
 from patchkit.doctor.evaluation.evaluator import FunctionEvaluator
-from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.evaluation.values import Instance, RaisedError, UndecidedError
 from patchkit.doctor.objects import EnvironmentVariables, Settings, Values
 from patchkit.doctor.outcome import Reader, Role, ServerOutcome
@@ -22,9 +21,9 @@ from patchkit.tree import mirror
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from patchkit.audit.runners import AuditedProgram
     from patchkit.doctor.launch import Case, Launch
     from patchkit.doctor.outcome import Outcomes
-    from patchkit.tree.index import Program
 
 DISABLE = "PATCHKIT_DISABLE"
 # Conditions that are assumed to be false: the machine has a GPU of NVIDIA.
@@ -41,19 +40,15 @@ _FALSE = (
 )
 
 
-def outcomes(program: Program, launch: Launch, memory: KnownValues | None = None) -> Outcomes:
-    """Return a launch's outcome in each of its cases; only those that start, if any do.
-
-    ``memory`` caches values that depend on the program alone.
-    """
-    shared = KnownValues() if memory is None else memory
+def outcomes(program: AuditedProgram, launch: Launch) -> Outcomes:
+    """Return a launch's outcome in each of its cases; only those that start, if any do."""
     servers: list[tuple[_Server, ServerOutcome]] = []
     case_outcomes: Outcomes = []
     for case in launch.cases:
         # What no code has asked makes no difference.
         outcome = next((outcome_of for server, outcome_of in servers if server.answers_for(case)), None)
         if outcome is None:
-            server = _Server(program, case, launch.environment, shared)
+            server = _Server(program, case, launch.environment)
             outcome = server.outcome()
             servers.append((server, outcome))
         case_outcomes.append((case.answers, replace(outcome, setting=case.value)))
@@ -61,32 +56,27 @@ def outcomes(program: Program, launch: Launch, memory: KnownValues | None = None
     return starting or case_outcomes
 
 
-def without_speculation(program: Program, launch: Launch, memory: KnownValues) -> Outcomes:
+def without_speculation(program: AuditedProgram, launch: Launch) -> Outcomes:
     """Return the outcomes of a launch without speculation, in which no backend is made."""
-    return [
-        (case.answers, _Server(program, case, launch.environment, memory).resolved()) for case in launch.cases
-    ]
+    return [(case.answers, _Server(program, case, launch.environment).resolved()) for case in launch.cases]
 
 
 class _Server:
     """One server on one tree: a case of a launch."""
 
-    def __init__(
-        self, program: Program, case: Case, variables: Mapping[str, str], memory: KnownValues
-    ) -> None:
+    def __init__(self, program: AuditedProgram, case: Case, variables: Mapping[str, str]) -> None:
         self._program = program
         self._case = case
         self._variables = variables
-        self._memory = memory
         values = Values(case.settings)
         self._values = values
         self._asked: dict[str, bool] = {}
         self._known: dict[str, Any] = {}
-        self._evaluator = FunctionEvaluator(program, self._known, self._ask, memory)
-        declaration = memory.value("declared", lambda: declared(program, program.sources.items, "the tree"))
+        self._evaluator = FunctionEvaluator(program, self._known, self._ask)
+        declaration = program.value("declared", lambda: declared(program, program.sources.items, "the tree"))
         self._settings = Settings(declaration.cls, values, derived=declaration.derived(program))
         environment = EnvironmentVariables(variables, registry.environment_defaults(program))
-        self._components = Components(self._evaluator, self._settings, environment, memory)
+        self._components = Components(self._evaluator, self._settings, environment)
         self._known |= self._natives(environment)
         if isinstance(values.get(ALGORITHM), str):
             values[ALGORITHM] = str(values[ALGORITHM]).upper()
@@ -131,7 +121,7 @@ class _Server:
         overlap = not self._settings.values.get("disable_overlap_schedule")
         try:
             self._components.require_known()
-            decided = decision(self._evaluator, self._known, self._settings, self._components, self._memory)
+            decided = decision(self._evaluator, self._known, self._settings, self._components)
             forced = tuple(decided.forced())
             roles = tuple(self._components.roles(decided.reads))
             readers = tuple(self._readers(decided.backends))

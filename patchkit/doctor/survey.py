@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from patchkit.doctor.gains import Gain  # noqa: TC001  # schemas are made of it
+from patchkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from patchkit.doctor.diagnosis import Diagnosis
+    from patchkit.doctor.files import FoundServer
 
 
 class SurveyedServer(msgspec.Struct, frozen=True):
@@ -25,8 +32,20 @@ class SurveyedServer(msgspec.Struct, frozen=True):
     needs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-
-class Survey(msgspec.Struct, frozen=True):
-    """The servers, in the order of the files and their lines."""
-
-    servers: tuple[SurveyedServer, ...]
+    @classmethod
+    def of(cls, server: FoundServer, diagnosis: Diagnosis | UsageError) -> SurveyedServer:
+        """Return a server with its diagnosis, or with the tree's refusal."""
+        unknown = tuple(word.text for word in server.command.options if not word.known)
+        if isinstance(diagnosis, UsageError):
+            return cls(server.file, server.command.line, unknown, str(diagnosis))
+        return cls(
+            server.file,
+            server.command.line,
+            unknown,
+            kept=diagnosis.kept,
+            frees=diagnosis.frees,
+            verdict=diagnosis.verdict,
+            gains=diagnosis.gains,
+            needs=tuple(fix.patch for fix in diagnosis.fixes),
+            notes=diagnosis.notes,
+        )

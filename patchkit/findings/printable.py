@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
+
+if TYPE_CHECKING:
+    import jinja2
 
 # Control characters, lone surrogates, Unicode line breaks and changes of text direction.
 _CONTROL = re.compile(
@@ -50,6 +54,20 @@ def plain(text: str) -> str:
     )
 
 
-def in_page(value: object) -> object:
-    """Return a template's value for HTML: text on one line, with control characters escaped."""
+def page_template(package: str) -> jinja2.Template:
+    """Return the template ``page.html.j2`` of a package; what it prints is on one line and escaped."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(package, ""),
+        autoescape=True,
+        finalize=_in_page,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2")
+
+
+def _in_page(value: object) -> object:
     return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value

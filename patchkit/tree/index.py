@@ -8,7 +8,7 @@ import weakref
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from patchkit import memory
 from patchkit.errors import TreeError
@@ -339,8 +339,10 @@ class Index:
             return None
         return self.module(file)
 
-    def mro(self, cls: Class) -> list[Class]:
-        """Return the class and its ancestors inside the tree, in method resolution order."""
+    def mro(self, cls: Class | None) -> list[Class]:
+        """Return the class and its ancestors inside the tree, in method resolution order; none without a class."""
+        if cls is None:
+            return []
         if cls not in self._orders:
             self._orders[cls] = linearised(
                 cls, self._parents, lambda ancestor: f"{ancestor.module.file}: {ancestor.name}"
@@ -358,7 +360,7 @@ class Index:
         """Return the names of the class and its ancestors, including bases outside the parsed files."""
         return frozenset(name for ancestor in self.mro(cls) for name in (ancestor.name, *ancestor.bases))
 
-    def method(self, cls: Class, name: str, after: Class | None = None) -> Function | None:
+    def method(self, cls: Class | None, name: str, after: Class | None = None) -> Function | None:
         """Return the method that an instance of ``cls`` calls, or that ``super()`` inside ``after`` calls."""
         order = self.mro(cls)
         if after in order:
@@ -368,15 +370,24 @@ class Index:
                 return ancestor.methods[name]
         return None
 
+    def methods_naming(self, cls: Class | None, text: str) -> Iterator[Function]:
+        """Yield the methods of a class and its ancestors whose source contains a text."""
+        for ancestor in self.mro(cls):
+            yield from (method for method in ancestor.methods.values() if text in method.source)
+
 
 class Program(Index):
     """An index of a whole tree; files outside the core are parsed when a call or a base class leads there."""
 
-    def __init__(self, sources: dict[str, bytes], core: Sequence[str] | None = None) -> None:
-        """Parse the files of ``core``, by default those that name the mirror."""
+    def __init__(
+        self, sources: dict[str, bytes], core: Sequence[str] | None = None, below: Program | None = None
+    ) -> None:
+        """Parse the files of ``core``, by default those that name the mirror, unless they are the same ``below``."""
         super().__init__(sources.get)
         self.sources = sources
         """Every Python file of the package folder, by name."""
+        self._below = below
+        self._values: dict[Hashable, Any] = {}
         self._classes: dict[str, list[Class]] = {}
         self.core = [
             module
@@ -397,9 +408,23 @@ class Program(Index):
 
     def module(self, file: str) -> Module | None:
         """Return the parsed file as ``Index`` does. Raise TreeError if it is too long or nests too deep."""
+        if self._below is not None and self.sources.get(file) == self._below.sources.get(file):
+            return self._below.module(file)
         if file not in self._modules and file in self.sources:
             require_manageable(file, self.sources[file])
         return super().module(file)
+
+    def modules_naming(self, text: bytes) -> Iterator[Module]:
+        """Yield each file that contains a text, parsed."""
+        for file, source in self.sources.items():
+            if text in source and (module := self.module(file)) is not None:
+                yield module
+
+    def value(self, question: Hashable, make: Callable[[], Any]) -> Any:
+        """Return a value that depends on the code alone; it is computed the first time that it is asked for."""
+        if question not in self._values:
+            self._values[question] = make()
+        return self._values[question]
 
     def lines(self, file: str) -> list[str]:
         """Return a file's source lines, none if it is not parsed."""

@@ -34,11 +34,10 @@ def may_set(program: Program, cls: Class, name: str) -> bool:
 def subclasses(program: Program, cls: Class, name: str) -> Iterator[Class]:
     """Yield the classes that a class is a base of, in files that have a name."""
     bases = program.mro(cls)
-    for file, text in program.sources.items():
-        if cls.name.encode() in text and name.encode() in text:
-            for definition in getattr(program.module(file), "classes", {}).values():
-                if definition not in bases and cls.name in program.ancestors(definition):
-                    yield definition
+    for module in program.modules_naming(cls.name.encode()):
+        for definition in module.classes.values() if name.encode() in module.text else ():
+            if definition not in bases and cls.name in program.ancestors(definition):
+                yield definition
 
 
 def has_foreign_base(program: Program, cls: Class) -> bool:
@@ -91,7 +90,7 @@ def _computed_names(text: bytes) -> tuple[str, ...]:
 
 def class_of(program: Program, owner: Class | None, name: str) -> Class | None:
     """Return the class of an attribute, or the class that a property is annotated to return; None if unknown."""
-    for ancestor in program.mro(owner) if owner is not None else ():
+    for ancestor in program.mro(owner):
         getter = ancestor.methods.get(name)
         hint = class_of_annotation(getter.node.returns) if getter else ancestor.attribute_classes.get(name)
         definition = program.resolve(ancestor.module, hint) if hint else None

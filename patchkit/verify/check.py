@@ -50,18 +50,15 @@ _CHECKS: dict[str, Check] = {}
 
 
 def register(
-    name: str,
-    title: str,
-    *rules: Rule,
-    order: int,
-    always: bool = False,
-    runs_code: bool = False,
-    of_patches: bool = False,
+    name: str, title: str, *rules: Rule, order: int, **kinds: bool
 ) -> Callable[[Callable[[Subject], CheckOutcome]], Callable[[Subject], CheckOutcome]]:
-    """Return a decorator that registers a function as a check; give each check an ``order`` of its own."""
+    """Return a decorator that registers a function as a check; give each check an ``order`` of its own.
+
+    ``kinds`` are the fields of `Check` that are true.
+    """
 
     def add(make: Callable[[Subject], CheckOutcome]) -> Callable[[Subject], CheckOutcome]:
-        _CHECKS[name] = Check(name, title, order, rules, make, always, runs_code, of_patches)
+        _CHECKS[name] = Check(name, title, order, rules, make, **kinds)
         return make
 
     return add

@@ -5,13 +5,10 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
-import jinja2
-
 from patchkit import __version__
-from patchkit.findings.printable import in_page
+from patchkit.findings.printable import page_template
 from patchkit.lines import decoded_lines
 from patchkit.plan.build import make_plan
 from patchkit.plan.status import State
@@ -47,15 +44,7 @@ def document(verdict: Verdict) -> str:
     """Return the page; text from the tree and from patches is escaped."""
     subject = verdict.subject
     changes = _changes(subject, verdict.statuses)
-    environment = jinja2.Environment(
-        autoescape=True,
-        finalize=in_page,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    template = environment.from_string(files(__package__).joinpath("page.html.j2").read_text("utf-8"))
-    return template.render(
+    return page_template(__package__).render(
         version=subject.tree.version or "version unknown",
         package=subject.tree.package,
         commit=_commit(subject.tree.root),

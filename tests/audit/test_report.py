@@ -1,18 +1,15 @@
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from rich.console import Console
 from support.audited import HERE, MemoryTree, prelude, program
 
 from patchkit.audit import solver
 from patchkit.audit.engine import audit
-from patchkit.audit.text import show
 from patchkit.errors import TreeError, UsageError
 from patchkit.findings.baseline import load
 from patchkit.findings.finding import Confidence
@@ -23,42 +20,43 @@ if TYPE_CHECKING:
 READ = "def total(batch):\n    return batch.seq_lens_sum + 1"
 
 
-def test_a_comment_with_a_reason_suppresses_its_line() -> None:
-    report = audit(program(f"{READ}  # patchkit: mirror-present (prefill only)\n"))
-    assert report.findings == ()
-    assert [entry.reason for entry in report.suppressed] == ["prefill only"]
+PRESENT = "# patchkit: mirror-present"
 
 
-def test_a_comment_alone_on_the_line_above_suppresses_too() -> None:
-    comment = "    # patchkit: mirror-present (prefill only)\n"
-    source = f"def total(batch):\n{comment}    return batch.seq_lens_sum + 1\n"
-    assert audit(program(source)).findings == ()
-
-
-@pytest.mark.parametrize("comment", ["# patchkit: mirror-present", "# patchkit: mirror-present ( )"])
-def test_a_comment_without_a_reason_suppresses_nothing_and_is_noted(comment: str) -> None:
-    report = audit(program(f"{READ}  {comment}\n"))
-    assert len(report.findings) == 1
-    assert any("needs a reason" in note for note in report.notes)
-
-
-def test_a_form_feed_above_hides_neither_a_finding_nor_a_comment_that_suppresses() -> None:
-    (finding,) = audit(program(f"# one\x0ctwo\n{READ}\n")).findings
-    assert finding.line == 3
-    report = audit(program(f"# one\x0ctwo\n{READ}  # patchkit: mirror-present (prefill only)\n"))
-    assert (len(report.findings), len(report.suppressed)) == (0, 1)
-
-
-def test_another_comment_suppresses_nothing() -> None:
-    assert len(audit(program(f"{READ}  # the mirror is present here\n")).findings) == 1
-
-
-def test_a_trailing_comment_does_not_suppress_the_line_below() -> None:
-    source = (
-        "def total(batch):\n    extra = 1  # patchkit: mirror-present (no)\n"
-        "    return batch.seq_lens_sum + extra\n"
-    )
-    assert len(audit(program(source)).findings) == 1
+@pytest.mark.parametrize(
+    ("source", "line", "reasons", "is_noted"),
+    [
+        pytest.param(f"{READ}  {PRESENT} (prefill only)", 0, ["prefill only"], False, id="on the line"),
+        pytest.param(
+            READ.replace("    return", f"    {PRESENT} (why)\n    return"),
+            0,
+            ["why"],
+            False,
+            id="alone above",
+        ),
+        pytest.param(f"{READ}  {PRESENT}", 2, [], True, id="no reason"),
+        pytest.param(f"{READ}  {PRESENT} ( )", 2, [], True, id="an empty reason"),
+        pytest.param(f"{READ}  # the mirror is present here", 2, [], False, id="another comment"),
+        pytest.param(
+            READ.replace("    return", f"    extra = 1  {PRESENT} (no)\n    return"),
+            3,
+            [],
+            False,
+            id="behind code",
+        ),
+        pytest.param(f"# one\x0ctwo\n{READ}", 3, [], False, id="a form feed above"),
+        pytest.param(
+            f"# one\x0ctwo\n{READ}  {PRESENT} (why)", 0, ["why"], False, id="a form feed above the comment"
+        ),
+    ],
+)
+def test_a_comment_with_a_reason_suppresses_its_line_or_the_one_below_it(
+    source: str, line: int, reasons: list[str], is_noted: bool
+) -> None:
+    report = audit(program(f"{source}\n"))
+    assert [finding.line for finding in report.findings] == [line] * bool(line)
+    assert [entry.reason for entry in report.suppressed] == reasons
+    assert any("needs a reason" in note for note in report.notes) is is_noted
 
 
 def test_the_baseline_absorbs_as_many_findings_as_it_has() -> None:
@@ -152,32 +150,12 @@ def test_an_unset_slot_is_explained_by_the_configuration() -> None:
     assert all("is None if the configuration leaves the slot unset" in message for message in messages)
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("", "No findings in "),
-        (READ, "1 finding (1 likely) in "),
-        (f"{READ}\n\n\n{READ.replace('total', 'other')}", "2 findings (2 likely) in "),
-    ],
-)
-def test_the_summary_counts_the_findings(source: str, said: str) -> None:
-    report = audit(program(f"{source}\n"))
-    printed = io.StringIO()
-    show(report, Console(file=printed, width=200), lambda file: source.splitlines())
-    assert printed.getvalue().splitlines()[-1].startswith(said)
-
-
 def test_an_audit_that_does_not_end_is_an_error_that_names_the_function(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(solver, "_SECONDS", -1)
     with pytest.raises(TreeError, match=r"srt/managers/example.py: the audit of total did not end"):
         audit(MemoryTree({**prelude(), "srt/managers/example.py": f"{READ}\n"}))
-
-
-def test_the_audit_is_a_function_of_the_tree() -> None:
-    first, second = audit(program(READ)), audit(program(READ))
-    assert first.findings == second.findings
 
 
 def test_the_order_of_hashes_does_not_matter() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from patchkit.audit.interpreter.values import ANY, NONE, SOME, Environment, Refinement, Value, fresh, join
+from patchkit.audit.values import ANY, NONE, SOME, Environment, Refinement, Value, fresh, join
 from patchkit.findings.finding import Step
 
 MISSING = Value(NONE, tainted=True, trail=(Step("a.py", 1, "it is None"),))

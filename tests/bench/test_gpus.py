@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchkit.bench.command import server_command
-from patchkit.bench.gpus import GpuLoad, fits_beside, gpus, host_load
+from patchkit.bench.gpus import GpuLoad, all_gpus, fits_beside, host_load, taken_gpus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,16 +40,19 @@ def _four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_servers_gpus_are_those_that_its_command_names(command: str, numbers: str) -> None:
     found = server_command(command)
-    assert "".join(gpu.number for gpu in gpus(found.environment, *found.gpus)) == numbers
+    assert "".join(gpu.number for gpu in taken_gpus(all_gpus(), found.environment, *found.gpus)) == numbers
 
 
 def test_other_gpus_in_use_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert host_load(gpus({})).other_gpus == 0
+    def others(*taken: int) -> int:
+        return host_load(all_gpus(), taken_gpus(all_gpus(), {}, *taken)).other_gpus
+
+    assert others() == 0
     busy = LISTED.replace(", 0", ", 90")
     (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho '{busy}'\n")
-    assert host_load(gpus({}, 1, 2)).other_gpus == 2
+    assert others(1, 2) == 2
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-    assert host_load(gpus({})).other_gpus == 3
+    assert others() == 3
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.driven.trees import DEFAULT, as_released, with_patches
 
+from patchkit.audit.runners import AuditedProgram
 from patchkit.doctor.declared import declared
-from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.launch import Case, Launch
 from patchkit.doctor.server import outcomes
-from patchkit.tree.index import Index, Program, read_sources
+from patchkit.tree.index import Index, read_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,11 +115,10 @@ def test_doctor_reports_for_each_server_what_the_trees_own_decision_returns(
     if patched:
         tree = releases.applied(version, *patches)
         driven = with_patches(releases, "patched", patches, version)
-    program = Program(read_sources(tree))
+    program = AuditedProgram(read_sources(tree))
     launches = list(servers(tree, seed=len(version) + patched))
     executed = driven.ask("servers.decisions", launches, ALONE)
     settled = driven.ask("servers.settled", launches, ALONE)
-    memory = KnownValues()
     wrong: list[str] = []
     why: collections.Counter[str] = collections.Counter()
     decided = 0
@@ -132,7 +131,7 @@ def test_doctor_reports_for_each_server_what_the_trees_own_decision_returns(
                 continue
             facts = {fact: fact in model for each in ALONE for fact in each}
             case = Case(facts, facts, values)
-            ((_, outcome),) = outcomes(program, Launch({}, environment, (case,), _unchanged), memory)
+            ((_, outcome),) = outcomes(program, Launch({}, environment, (case,), _unchanged))
             overlap, decision = expected
             decided += decision is not None
             # Such a draft keeps the mirror of any server of a patched release before 0.5.14.

@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from support.releases import PATCHES
 from support.toys import add_patch, write_package
 
+from patchkit.audit.runners import AuditedProgram
 from patchkit.cli import main
 from patchkit.doctor import fixes
 from patchkit.doctor.command_line import command_of
 from patchkit.doctor.declared import declared
-from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.execution.gpus import USUAL
 from patchkit.doctor.execution.process import Execution
 from patchkit.doctor.launch import Launch
@@ -27,7 +27,7 @@ from patchkit.doctor.outcome import ServerOutcome
 from patchkit.doctor.server import outcomes, without_speculation
 from patchkit.patchset import condition, load
 from patchkit.plan.status import PatchStatus, State
-from patchkit.tree.index import Index, Program, read_sources
+from patchkit.tree.index import Index, read_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -204,16 +204,16 @@ V2 = {"25980", "26800", "31738"}
 
 
 @lru_cache(maxsize=1)
-def evaluated(tree: Any) -> tuple[Program, KnownValues]:
-    """Return a release's program, and what its servers have in common, which is evaluated once."""
-    return Program(read_sources(tree)), KnownValues()
+def evaluated(tree: Any) -> AuditedProgram:
+    """Return a release's program, with what its servers have in common."""
+    return AuditedProgram(read_sources(tree))
 
 
 def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(
     releases: Releases, executed: Executed
 ) -> None:
     tree = releases.tree("0.5.12.post1")
-    program, memory = evaluated(tree)
+    program = evaluated(tree)
     known = {"25980", "26800", "27338", "27360", "27998", "28496", "31738"}
     statuses = [PatchStatus(patch, State.PENDING, (), "") for patch in PATCHES if patch.id in known]
     for words, expected in {
@@ -229,10 +229,10 @@ def test_fixes_of_a_release_are_named_for_the_servers_that_need_them(
         f"--attention-backend fa3 {TREE} --page-size 1": set(),
         f"--attention-backend fa3 {TREE} --page-size 2": {"27360"},
     }.items():
-        found = outcomes(program, executed(tree, words), memory)
+        found = outcomes(program, executed(tree, words))
         named = {fix.patch for fix in fixes.needed(found, statuses) if not fix.where}
         assert named == expected, words
-    alone = without_speculation(program, executed(tree, "--attention-backend flashinfer"), memory)
+    alone = without_speculation(program, executed(tree, "--attention-backend flashinfer"))
     assert [fix.patch for fix in fixes.needed(alone, statuses)] == []
 
 
@@ -241,8 +241,8 @@ def named_for(releases: Releases, executed: Executed, version: str, words: str, 
     tree = releases.tree(version)
     statuses = [PatchStatus(patch, State.PENDING, (), "") for patch in load.patches() if patch.id in known]
     assert {status.patch.id for status in statuses} == known
-    program, memory = evaluated(tree)
-    found = outcomes(program, executed(tree, words), memory)
+    program = evaluated(tree)
+    found = outcomes(program, executed(tree, words))
     return {fix.patch for fix in fixes.needed(found, statuses) if not fix.where}
 
 

@@ -8,7 +8,6 @@ from support.releases import PATCHES
 
 from patchkit.audit.runners import AuditedProgram
 from patchkit.doctor.command_line import command_of
-from patchkit.doctor.evaluation.memory import KnownValues
 from patchkit.doctor.options import Arguments
 from patchkit.doctor.remedies import Trials
 from patchkit.doctor.server import outcomes
@@ -37,7 +36,7 @@ def test_flash_attentions_draft_steps_are_freed_by_a_patch_that_does_not_edit_th
     words = f"--attention-backend fa3 --speculative-algorithm EAGLE3 {DRAFTS}"
     statuses = [PatchStatus(patch, State.PENDING, (), "") for patch in PATCHES]
     launch = Arguments(tree).launch(command_of(words.split()))
-    trials = Trials(tree, AuditedProgram(read_sources(tree)), launch, statuses, KnownValues())
+    trials = Trials(tree, AuditedProgram(read_sources(tree)), launch, statuses)
     candidates = trials.opting_out(["srt/layers/attention/flashattention_backend.py"])
     assert {"29343", "31364"} <= set(candidates)
     found = trials.freeing(["29343", "31364"], [{}], _is_read("FlashAttentionMultiStepBackend"))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from patchkit.audit import facts
-from patchkit.audit.interpreter.context import Call
+from patchkit.audit.context import Call
+from patchkit.audit.interpreter.conditions import Conditions
 from patchkit.audit.interpreter.frame import dotted, local
-from patchkit.audit.interpreter.values import (
+from patchkit.audit.rules import Use
+from patchkit.audit.values import (
     ABSENT,
     ANY,
     NONE,
@@ -20,15 +22,13 @@ from patchkit.audit.interpreter.values import (
     fresh,
     join,
 )
-from patchkit.audit.rules import Use
 from patchkit.tree import mirror
 from patchkit.tree.index import Class, Function, last_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.audit.interpreter.context import Summary
-    from patchkit.audit.interpreter.frame import Frame
+    from patchkit.audit.context import Summary
 
 _CONSUMERS = frozenset(
     {
@@ -53,30 +53,10 @@ _ARRAY_METHODS = frozenset({"allclose", "equal", "extend", "gather", "index_sele
 _COPIERS = frozenset({"copy", "deepcopy", "replace"})
 
 
-class Evaluator(Protocol):
-    """The interface to the expression evaluator that calls need."""
-
-    def value(self, node: ast.expr, env: Environment) -> Value:
-        """Evaluate an expression; its side effects are applied to ``env``."""
-        ...
-
-    def assign(self, target: ast.expr, value: Value, env: Environment) -> None:
-        """Bind a value to a target."""
-        ...
-
-    def truth_value(self, node: ast.expr, env: Environment) -> Value:
-        """Evaluate a condition as a value."""
-        ...
-
-
-class Calls:
+class Calls(Conditions):
     """The calls of one run."""
 
-    def __init__(self, frame: Frame, evaluator: Evaluator) -> None:
-        self._frame = frame
-        self._evaluator = evaluator
-
-    def evaluate(self, node: ast.Call, env: Environment) -> Value:
+    def _value_call(self, node: ast.Call, env: Environment) -> Value:
         """Evaluate a call; record what raises, what is passed and what is written."""
         function = node.func
         if isinstance(function, ast.Name):
@@ -85,77 +65,75 @@ class Calls:
                 return special
             arguments = self._arguments(node, env)
             wanted = any(value.missing for _, _, value in arguments)
-            target = self._frame.questions.program.resolve(self._frame.module, function.id, parse=wanted)
+            target = self.solver.program.resolve(self.module, function.id, parse=wanted)
             if isinstance(target, Class):
                 return self._construct(target.name, target, node, arguments, env)
             if isinstance(target, Function):
                 return self._call([(target, None, None)], node, arguments, env)
-            if function.id == "cls" and self._frame.context.function.owner is not None:
-                name = self._frame.context.self_class or self._frame.context.function.owner.name
-                return self._construct(name, self._frame.questions.class_named(name), node, arguments, env)
+            if function.id == "cls" and self.context.function.owner is not None:
+                name = self.context.self_class or self.context.function.owner.name
+                return self._construct(name, self.solver.class_named(name), node, arguments, env)
             if function.id[:1].isupper():
                 return self._construct(function.id, None, node, arguments, env)
             return Value(ANY)
         if isinstance(function, ast.Attribute):
             return self._method_call(function, node, env)
-        self._evaluator.value(function, env)
+        self.value(function, env)
         self._arguments(node, env)
         return Value(ANY)
 
     def _arguments(self, node: ast.Call, env: Environment) -> list[tuple[str | None, ast.expr, Value]]:
         given: list[tuple[str | None, ast.expr, Value]] = []
         for argument in node.args:
-            value = self._evaluator.value(argument, env)
-            given.append((None, argument, self._frame.with_object(value, argument, env)))
+            value = self.value(argument, env)
+            given.append((None, argument, self.with_object(value, argument, env)))
         for keyword in node.keywords:
-            value = self._evaluator.value(keyword.value, env)
+            value = self.value(keyword.value, env)
             if keyword.arg is None:
-                self._frame.use(Use.ITERATION, keyword.value, value, env)
+                self.use(Use.ITERATION, keyword.value, value, env)
                 continue
             if keyword.arg in mirror.MIRROR:
-                self._frame.use_stale(keyword.value, value, env)
-            given.append((keyword.arg, keyword.value, self._frame.with_object(value, keyword.value, env)))
+                self.use_stale(keyword.value, value, env)
+            given.append((keyword.arg, keyword.value, self.with_object(value, keyword.value, env)))
         return given
 
     def _builtin(self, name: str, node: ast.Call, env: Environment) -> Value | None:
         if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
-            base = self._evaluator.value(node.args[0], env)
+            base = self.value(node.args[0], env)
             attribute = str(node.args[1].value)
             if len(node.args) == 2:
                 slot = base.kind == "backend slot"
-                self._frame.use(Use.SLOT if slot else Use.ATTRIBUTE, node, base, env, node.args[0])
-            return self._frame.read_field(
-                self._frame.with_object(base, node.args[0], env), attribute, env, node
-            )
+                self.use(Use.SLOT if slot else Use.ATTRIBUTE, node, base, env, node.args[0])
+            return self.read_field(self.with_object(base, node.args[0], env), attribute, env, node)
         if name == "setattr" and len(node.args) == 3 and isinstance(node.args[1], ast.Constant):
             target = ast.copy_location(
                 ast.Attribute(node.args[0], str(node.args[1].value), ast.Store()), node
             )
-            self._evaluator.assign(target, self._evaluator.value(node.args[2], env), env)
+            self.assign(target, self.value(node.args[2], env), env)
             return PRESENT
         if name in _CONSUMERS:
-            values = [self._evaluator.value(argument, env) for argument in node.args]
+            values = [self.value(argument, env) for argument in node.args]
             skip = 1 if name == "map" else 0
             for argument, value in zip(node.args[skip:], values[skip:], strict=True):
-                self._frame.use(Use.BUILTIN, node, value, env, argument)
+                self.use(Use.BUILTIN, node, value, env, argument)
             for keyword in node.keywords:
-                self._evaluator.value(keyword.value, env)
+                self.value(keyword.value, env)
             return Value(SOME, kind="list" if name in ("list", "sorted") else None)
         if name == "isinstance" and len(node.args) == 2:
-            return self._evaluator.truth_value(node, env)
+            return self.truth_value(node, env)
         if name in _COPIERS and node.args:
             return self._copy(node, env)
         return None
 
     def _copy(self, node: ast.Call, env: Environment) -> Value:
         (_, _, source), *changes = self._arguments(node, env)
-        obj = self._frame.new_object(node, source.cls, env)
+        obj = self.new_object(node, source.cls, env)
         for cell, held in list(env.cells.items()):
             if cell[0] == "field" and cell[1] == source.obj:
                 env.cells[("field", obj, cell[2])] = held
-        if self._frame.questions.is_record(source.cls):
+        if self.solver.is_record(source.cls):
             for name in (*mirror.TRACKED, "forward_mode"):
-                env.cells[("field", obj, name)] = self._frame.read_field(source, name, env, node)
+                env.cells[("field", obj, name)] = self.read_field(source, name, env, node)
         for keyword, _, value in changes:
             if keyword is not None:
                 env.cells[("field", obj, keyword)] = value
@@ -169,22 +147,22 @@ class Calls:
         arguments: Sequence[tuple[str | None, ast.expr, Value]],
         env: Environment,
     ) -> Value:
-        obj = self._frame.new_object(node, name, env)
-        names = self._frame.questions.constructor_fields(cls) if cls is not None else []
+        obj = self.new_object(node, name, env)
+        names = self.solver.constructor_fields(cls) if cls is not None else []
         given: dict[str, Value] = {}
         for index, (keyword, argument, value) in enumerate(arguments):
             attribute = keyword or (names[index] if index < len(names) else None)
             if attribute is None:
                 continue
-            stored = value.via(self._frame.step(argument, f"{name}({attribute}=...) stores it"))
+            stored = value.via(self.step(argument, f"{name}({attribute}=...) stores it"))
             given[attribute] = stored
             env.cells[("field", obj, attribute)] = stored
             if name not in mirror.BATCH_CLASSES:
-                self._frame.questions.store_field(name, attribute, stored)
-        if self._frame.questions.is_record(name):
+                self.solver.store_field(name, attribute, stored)
+        if self.solver.is_record(name):
             for attribute in mirror.TRACKED:
                 if given.get(attribute, ABSENT).nulls == NONE:
-                    step = self._frame.step(node, f"{name}(...) leaves {attribute} unset")
+                    step = self.step(node, f"{name}(...) leaves {attribute} unset")
                     silent = attribute in mirror.EXTEND_MIRROR and not self._drafts(given)
                     value = given.get(attribute, ABSENT)
                     env.cells[("field", obj, attribute)] = replace(
@@ -193,7 +171,7 @@ class Calls:
                         tainted=not silent,
                         trail=(*value.trail, step),
                     )
-        init = self._frame.questions.program.method(cls, "__init__") if cls is not None else None
+        init = self.solver.program.method(cls, "__init__")
         result = Value(SOME, cls=name, obj=obj)
         if init is not None:
             self._call([(init, name, result)], node, arguments, env)
@@ -201,48 +179,46 @@ class Calls:
 
     def _drafts(self, given: dict[str, Value]) -> bool:
         modes = given["forward_mode"].modes if "forward_mode" in given else None
-        return any("DRAFT" in mode for mode in (modes or {self._frame.context.step}))
+        return any("DRAFT" in mode for mode in (modes or {self.context.step}))
 
     def _method_call(self, function: ast.Attribute, node: ast.Call, env: Environment) -> Value:
         name = function.attr
         if isinstance(function.value, ast.Call) and last_name(function.value.func) == "super":
             return self._super_call(name, node, env)
         root = (dotted(function.value) or "").split(".")[0]
-        if root in _ARRAY_MODULES and not self._frame.is_local(root):
+        if root in _ARRAY_MODULES and not self.is_local(root):
             for _, argument, value in self._arguments(node, env):
-                self._frame.use(Use.ARRAY, node, value, env, argument)
+                self.use(Use.ARRAY, node, value, env, argument)
             return Value(SOME, kind="Tensor")
         if (root in _COPIERS and name in _COPIERS) or (root == "dataclasses" and name == "replace"):
             return self._copy(node, env) if node.args else PRESENT
-        base = self._evaluator.value(function.value, env)
+        base = self.value(function.value, env)
         if base.kind != "backend slot":
-            self._frame.use(Use.ATTRIBUTE, function, base, env, function.value)
-        base = self._frame.with_object(base, function.value, env)
+            self.use(Use.ATTRIBUTE, function, base, env, function.value)
+        base = self.with_object(base, function.value, env)
         arguments = self._arguments(node, env)
-        if base.modes is not None and self._frame.questions.modes.is_predicate(name):
-            return self._evaluator.truth_value(node, env)
+        if base.modes is not None and self.solver.modes.is_predicate(name):
+            return self.truth_value(node, env)
         if (name.endswith("_") and not name.startswith("_")) or name in _ARRAY_METHODS:
             for _, argument, value in arguments:
-                self._frame.use(Use.COPY, node, value, env, argument)
-        if isinstance(function.value, ast.Name) and not self._frame.is_local(function.value.id):
+                self.use(Use.COPY, node, value, env, argument)
+        if isinstance(function.value, ast.Name) and not self.is_local(function.value.id):
             wanted = any(value.missing for _, _, value in arguments)
-            target = self._frame.questions.program.resolve(
-                self._frame.module, function.value.id, parse=wanted
-            )
+            target = self.solver.program.resolve(self.module, function.value.id, parse=wanted)
             if isinstance(target, Class):
-                method = self._frame.questions.program.method(target, name)
+                method = self.solver.program.method(target, name)
                 if method is None:
                     return Value(ANY)
                 bound = Value(SOME, cls=target.name) if "classmethod" in method.decorators else None
                 return self._call([(method, target.name, bound)], node, arguments, env)
             if target is not None and not isinstance(target, Function):
-                member = self._frame.questions.program.resolve(target, name, parse=wanted)
+                member = self.solver.program.resolve(target, name, parse=wanted)
                 if isinstance(member, Function):
                     return self._call([(member, None, None)], node, arguments, env)
                 if isinstance(member, Class):
                     return self._construct(member.name, member, node, arguments, env)
                 return Value(ANY)
-        targets = self._frame.questions.method_targets(self._frame.context, base, function, arguments)
+        targets = self.solver.method_targets(self.context, base, function, arguments)
         if not targets:
             kind = (
                 "Tensor" if base.kind == "Tensor" or name in ("to", "cpu", "clone", "int", "long") else None
@@ -253,20 +229,16 @@ class Calls:
     def _super_call(self, name: str, node: ast.Call, env: Environment) -> Value:
         arguments = self._arguments(node, env)
         owner, own = (
-            self._frame.context.function.owner,
-            self._frame.questions.class_named(self._frame.context.self_class),
+            self.context.function.owner,
+            self.solver.class_named(self.context.self_class),
         )
         if owner is None:
             return Value(ANY)
-        method = self._frame.questions.program.method(own or owner, name, after=owner)
+        method = self.solver.program.method(own or owner, name, after=owner)
         if method is None:
             return Value(ANY)
-        receiver = (
-            env.cells.get(local(self._frame.context.function.parameters[0].arg))
-            if self._frame.parameters
-            else None
-        )
-        class_name = self._frame.context.self_class or owner.name
+        receiver = env.cells.get(local(self.context.function.parameters[0].arg)) if self.parameters else None
+        class_name = self.context.self_class or owner.name
         return self._call([(method, class_name, receiver)], node, arguments, env)
 
     def _call(
@@ -284,21 +256,19 @@ class Calls:
             if any(map(facts.CAPTURE.search, (method.name, *flags))):
                 continue  # A batch made for a capture has its mirror.
             for name in places.keys() & set(mirror.MIRROR):
-                self._frame.use_stale(places[name], bound[name], env)
-            made = Call(self._frame.context, method, cls, self._steps(bound, env))
+                self.use_stale(places[name], bound[name], env)
+            made = Call(self.context, method, cls, self._steps(bound, env))
             summaries = (
-                self._frame.questions.known_outcomes(made)
-                if is_known and not self._filled(bound, env)
-                else None
+                self.solver.known_outcomes(made) if is_known and not self._filled(bound, env) else None
             )
             if summaries is None:
                 entry, fields = self._entry_of(method, bound, places, node, env)
-                summaries = self._frame.questions.call(made, entry, fields)
+                summaries = self.solver.call(made, entry, fields)
             for summary in summaries:
                 self._return(summary, method, bound, node, env)
                 results.append(self._result(summary, method, node, env))
         if not results:
-            return Value(ANY, cls=self._frame.questions.annotated_result(targets[0][0]))
+            return Value(ANY, cls=self.solver.annotated_result(targets[0][0]))
         merged = results[0]
         for result in results[1:]:
             merged = join(merged, result)
@@ -320,10 +290,10 @@ class Calls:
         for value in bound.values():
             modes = value.modes
             if modes is None and value.cls in mirror.BATCH_CLASSES and value.obj is not None:
-                modes = self._frame.read_field(value, "forward_mode", env).modes
+                modes = self.read_field(value, "forward_mode", env).modes
             if modes is not None:
-                return [step for step in self._frame.questions.modes.mirrorless if step in modes]
-        return [self._frame.context.step]
+                return [step for step in self.solver.modes.mirrorless if step in modes]
+        return [self.context.step]
 
     def _entry_of(
         self,
@@ -336,9 +306,9 @@ class Calls:
         entry: dict[str, Value] = {}
         entry_fields: dict[tuple[str, str], Value] = {}
         for name, value in bound.items():
-            step = self._frame.step(places.get(name, node), f"passed to {method.qualname}() as {name}")
+            step = self.step(places.get(name, node), f"passed to {method.qualname}() as {name}")
             entry[name] = value.via(step)
-            for attribute, held in self._frame.handed_over(value, env).items():
+            for attribute, held in self.handed_over(value, env).items():
                 entry_fields[(name, attribute)] = held.via(step)
         return entry, entry_fields
 
@@ -350,20 +320,20 @@ class Calls:
             if target is None or target.obj is None:
                 continue
             cell = ("field", target.obj, attribute)
-            stored = fresh(value).via(self._frame.step(node, f"{method.qualname}() sets {attribute}"))
+            stored = fresh(value).via(self.step(node, f"{method.qualname}() sets {attribute}"))
             env.cells[cell] = stored
-            self._frame.written.add(cell)
+            self.written.add(cell)
 
     def _result(self, summary: Summary, method: Function, node: ast.Call, env: Environment) -> Value:
         if not summary.returns:
-            return Value(ANY, cls=self._frame.questions.annotated_result(method))
+            return Value(ANY, cls=self.solver.annotated_result(method))
         result = fresh(summary.result)
         if result.obj is None:
-            return result.via(self._frame.step(node, f"{method.qualname}() returns it"))
-        obj = self._frame.new_object(node, result.cls, env)
+            return result.via(self.step(node, f"{method.qualname}() returns it"))
+        obj = self.new_object(node, result.cls, env)
         for attribute, value in summary.result_fields.items():
             env.cells[("field", obj, attribute)] = fresh(value).via(
-                self._frame.step(node, f"{method.qualname}() returns it in {attribute}")
+                self.step(node, f"{method.qualname}() returns it in {attribute}")
             )
         return replace(result, obj=obj)
 

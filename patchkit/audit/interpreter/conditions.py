@@ -6,26 +6,20 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchkit.audit.interpreter.frame import ENUM
-from patchkit.audit.interpreter.values import NONE, PRESENT, SOME, Environment, Refinement, Value
+from patchkit.audit.interpreter.frame import ENUM, Frame
 from patchkit.audit.modes import compare_mode
 from patchkit.audit.rules import Use
+from patchkit.audit.values import NONE, PRESENT, SOME, Environment, Refinement, Value
 from patchkit.tree.index import last_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from patchkit.audit.interpreter.frame import Frame
+    from collections.abc import Sequence
 
 _ORDERINGS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 
 
-class Conditions:
-    """The tests of one run; ``value`` evaluates an expression."""
-
-    def __init__(self, frame: Frame, value: Callable[[ast.expr, Environment], Value]) -> None:
-        self._frame = frame
-        self._value = value
+class Conditions(Frame):
+    """The tests of one run."""
 
     def condition(self, node: ast.expr, env: Environment) -> tuple[Environment | None, Environment | None]:
         """Return the states in which the test is true and false; None for an unreachable one."""
@@ -38,7 +32,7 @@ class Conditions:
             return self._comparison(node, env)
         if isinstance(node, ast.Call):
             return self._call_condition(node, env)
-        return self._truthiness(self._value(node, env), env)
+        return self._truthiness(self.value(node, env), env)
 
     def _boolean_operation(
         self, node: ast.BoolOp, env: Environment
@@ -51,7 +45,7 @@ class Conditions:
                 break
             holds, fails = self.condition(operand, current)
             stop, current = (holds, fails) if wanted else (fails, holds)
-            decided = self._frame.merge(decided, stop)
+            decided = self.merge(decided, stop)
         return (decided, current) if wanted else (current, decided)
 
     def _comparison(
@@ -61,17 +55,17 @@ class Conditions:
         single = len(node.ops) == 1
         positive = isinstance(operator, (ast.Is, ast.Eq))
         if single and isinstance(operator, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and is_none(right):
-            fails, holds = self._split(self._value(node.left, env), env)
+            fails, holds = self._split(self.value(node.left, env), env)
             return (holds, fails) if positive else (fails, holds)
         if single and isinstance(operator, (ast.In, ast.NotIn)) and is_none(node.left):
             elements = right.elts if isinstance(right, (ast.Tuple, ast.List)) else []
             present: Environment | None = env
             for element in elements:
                 if present is not None:
-                    present, _ = self._split(self._value(element, present), present)
+                    present, _ = self._split(self.value(element, present), present)
             absent = env.copy()
             return (absent, present) if isinstance(operator, ast.In) else (present, absent)
-        left = self._value(node.left, env)
+        left = self.value(node.left, env)
         if single and left.modes is not None:
             decided = {mode: compare_mode(node, mode) for mode in left.modes}
             if None not in decided.values():
@@ -116,17 +110,15 @@ class Conditions:
             if verdict is not None:
                 return verdict
         if isinstance(function, ast.Attribute):
-            fixed = self._frame.questions.fixed_answer(function)
+            fixed = self.solver.fixed_answer(function)
             if fixed is not None:
                 return (env, None) if fixed else (None, env)
-            if self._frame.questions.modes.is_predicate(name):
-                base = self._value(function.value, env)
+            if self.solver.modes.is_predicate(name):
+                base = self.value(function.value, env)
                 if base.modes is not None:
-                    decided = {
-                        mode: self._frame.questions.modes.holds(name, mode, node) for mode in base.modes
-                    }
+                    decided = {mode: self.solver.modes.holds(name, mode, node) for mode in base.modes}
                     return self._by_mode(base, decided, env)
-        return self._truthiness(self._value(node, env), env)
+        return self._truthiness(self.value(node, env), env)
 
     def _quantified(
         self, name: str, test: ast.expr, env: Environment
@@ -144,25 +136,21 @@ class Conditions:
         present: Environment | None = env
         for element in generator.iter.elts:
             if present is not None:
-                present, _ = self._split(self._value(element, present), present)
+                present, _ = self._split(self.value(element, present), present)
         other = env.copy()
         return (present, other) if name == "all" else (other, present)
 
     def _instance_test(
         self, node: ast.Call, env: Environment
     ) -> tuple[Environment | None, Environment | None]:
-        value = self._value(node.args[0], env)
+        value = self.value(node.args[0], env)
         wanted = last_name(node.args[1])
         if value.kind in ("list", "Tensor") and wanted in ("list", "Tensor") and value.nulls == SOME:
             return (env, None) if value.kind == wanted else (None, env)
         present, _ = self._split(value, env)
         if present is not None and wanted:
             for cell, held in present.cells.items():
-                if (
-                    held.identity == value.identity
-                    and held.cls is None
-                    and self._frame.questions.class_named(wanted)
-                ):
+                if held.identity == value.identity and held.cls is None and self.solver.class_named(wanted):
                     present.cells[cell] = replace(held, cls=wanted)
         return present, env.copy()
 
@@ -182,14 +170,14 @@ class Conditions:
     def _compare(self, node: ast.Compare, env: Environment) -> list[Value]:
         """Evaluate and return the operands of a comparison that is not a None check."""
         sides = [node.left, *node.comparators]
-        values = [self._value(side, env) for side in sides]
+        values = [self.value(side, env) for side in sides]
         for index, operator in enumerate(node.ops):
             if isinstance(operator, _ORDERINGS):
                 for side, other in ((index, index + 1), (index + 1, index)):
                     if values[other].nulls != NONE:
-                        self._frame.use(Use.COMPARISON, node, values[side], env, sides[side])
+                        self.use(Use.COMPARISON, node, values[side], env, sides[side])
             elif isinstance(operator, (ast.In, ast.NotIn)):
-                self._frame.use(Use.ITERATION, node, values[index + 1], env, sides[index + 1])
+                self.use(Use.ITERATION, node, values[index + 1], env, sides[index + 1])
         return values
 
     def implied(self, node: ast.expr, env: Environment) -> Refinement | None:
@@ -203,7 +191,7 @@ class Conditions:
         holds, fails = self.condition(node, env.copy())
         if holds is None and fails is None:
             return PRESENT
-        joined = self._frame.merge(holds, fails)
+        joined = self.merge(holds, fails)
         if joined is not None:
             env.cells, env.mode_checked = joined.cells, env.mode_checked
         truth = None if holds is not None and fails is not None else holds is not None

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from patchkit.audit.buffers import KIND, is_buffer
 from patchkit.audit.interpreter.calls import Calls
-from patchkit.audit.interpreter.conditions import Conditions, is_none
+from patchkit.audit.interpreter.conditions import is_none
 from patchkit.audit.interpreter.frame import local
-from patchkit.audit.interpreter.values import (
+from patchkit.audit.modes import mode_member
+from patchkit.audit.rules import Use
+from patchkit.audit.values import (
     ABSENT,
     ANY,
     NONE,
@@ -22,32 +24,15 @@ from patchkit.audit.interpreter.values import (
     fresh,
     join,
 )
-from patchkit.audit.modes import mode_member
-from patchkit.audit.rules import Use
 from patchkit.tree import mirror
 from patchkit.tree.index import is_runtime, last_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from patchkit.audit.interpreter.frame import Frame
 
-
-class Expressions:
+class Expressions(Calls):
     """The expressions of one run, including tests and calls."""
-
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
-
-    # Both refer to this object, and kept in it they would wait with the whole program for the garbage collector.
-
-    @property
-    def _conditions(self) -> Conditions:
-        return Conditions(self._frame, self.value)
-
-    @property
-    def _calls(self) -> Calls:
-        return Calls(self._frame, self)
 
     def value(self, node: ast.expr, env: Environment) -> Value:
         """Evaluate an expression; its side effects are applied to ``env``."""
@@ -59,17 +44,6 @@ class Expressions:
                 self.value(child, env)
         return PRESENT
 
-    def condition(self, node: ast.expr, env: Environment) -> tuple[Environment | None, Environment | None]:
-        """Return the states in which the test is true and false; None for an unreachable one."""
-        return self._conditions.condition(node, env)
-
-    def truth_value(self, node: ast.expr, env: Environment) -> Value:
-        """Evaluate a condition as a value: its truth, if decided, and what it implies."""
-        return self._conditions.truth_value(node, env)
-
-    def _value_call(self, node: ast.Call, env: Environment) -> Value:
-        return self._calls.evaluate(node, env)
-
     def _value_constant(self, node: ast.Constant, _state: Environment) -> Value:
         if node.value is None:
             return fresh(ABSENT)
@@ -79,7 +53,7 @@ class Expressions:
         cell = local(node.id)
         value = env.cells.get(cell)
         if value is None:
-            value = Value(ANY, cls=self._frame.questions.class_of_name(node.id, None))
+            value = Value(ANY, cls=self.solver.class_of_name(node.id, None))
             if node.id == "TYPE_CHECKING":
                 value = Value(SOME, truth=False)
             env.cells[cell] = value
@@ -89,25 +63,25 @@ class Expressions:
         member = mode_member(node)
         if member is not None:
             return Value(SOME, modes=frozenset({member}))
-        constant = self._frame.constant(node)
+        constant = self.constant(node)
         if constant is not None:
             return Value(SOME, kind=constant)
         base = self.value(node.value, env)
         if is_buffer(node):
             return Value(SOME, kind=KIND)
         if base.kind == "backend slot" and node.attr == mirror.FLAG:
-            self._frame.use(Use.SLOT, node, base, env, node.value)
+            self.use(Use.SLOT, node, base, env, node.value)
         elif base.kind != "backend slot":
-            self._frame.use(Use.ATTRIBUTE, node, base, env, node.value)
-        return self._frame.read_field(self._frame.with_object(base, node.value, env), node.attr, env, node)
+            self.use(Use.ATTRIBUTE, node, base, env, node.value)
+        return self.read_field(self.with_object(base, node.value, env), node.attr, env, node)
 
     def _value_subscript(self, node: ast.Subscript, env: Environment) -> Value:
         base = self.value(node.value, env)
-        self._frame.use(Use.SUBSCRIPT, node, base, env, node.value)
+        self.use(Use.SUBSCRIPT, node, base, env, node.value)
         if isinstance(node.slice, ast.Slice):
             for bound in (node.slice.lower, node.slice.upper, node.slice.step):
                 if bound is not None:
-                    self._frame.use(Use.SLICE, bound, self.value(bound, env), env)
+                    self.use(Use.SLICE, bound, self.value(bound, env), env)
         else:
             self.value(node.slice, env)
             index = node.slice.value if isinstance(node.slice, ast.Constant) else None
@@ -119,14 +93,14 @@ class Expressions:
 
     def _value_binop(self, node: ast.BinOp, env: Environment) -> Value:
         left, right = self.value(node.left, env), self.value(node.right, env)
-        self._frame.use(Use.ARITHMETIC, node, left, env, node.left)
-        self._frame.use(Use.ARITHMETIC, node, right, env, node.right)
+        self.use(Use.ARITHMETIC, node, left, env, node.left)
+        self.use(Use.ARITHMETIC, node, right, env, node.right)
         return Value(SOME, kind=left.kind if left.kind in ("list", "Tensor") else right.kind)
 
     def _value_unaryop(self, node: ast.UnaryOp, env: Environment) -> Value:
         if isinstance(node.op, ast.Not):
             return self.truth_value(node, env)
-        self._frame.use(Use.ARITHMETIC, node, self.value(node.operand, env), env, node.operand)
+        self.use(Use.ARITHMETIC, node, self.value(node.operand, env), env, node.operand)
         return PRESENT
 
     def _value_compare(self, node: ast.Compare, env: Environment) -> Value:
@@ -145,7 +119,7 @@ class Expressions:
             value = self.value(operand, current)
             if index == len(node.values) - 1:
                 result = value if result is None else join(result, value)
-                left_off = self._frame.merge(left_off, current)
+                left_off = self.merge(left_off, current)
                 break
             holds, fails = self.condition(operand, current)
             stop, current = (holds, fails) if wanted else (fails, holds)
@@ -155,12 +129,12 @@ class Expressions:
                 )
                 narrowed = replace(narrowed, truth=wanted, refinement=None)
                 result = narrowed if result is None else join(result, narrowed)
-                left_off = self._frame.merge(left_off, stop)
+                left_off = self.merge(left_off, stop)
         if left_off is not None:
             env.cells = left_off.cells
         if result is None:
             return PRESENT
-        refinement = self._conditions.implied(node, env)
+        refinement = self.implied(node, env)
         return result if refinement is None else replace(result, refinement=refinement)
 
     def _value_ifexp(self, node: ast.IfExp, env: Environment) -> Value:
@@ -171,18 +145,18 @@ class Expressions:
             if branch is not None:
                 value = self.value(expression, branch)
                 if is_none(expression) and (lacking is not None or self._on_device(node.test)):
-                    step = self._frame.step(expression, "None is passed on instead")
+                    step = self.step(expression, "None is passed on instead")
                     trail = lacking.trail if lacking is not None else ()
                     value = replace(value, tainted=True, trail=trail).via(step)
                 results.append((value, branch))
-        joined = self._frame.merge(holds, fails)
+        joined = self.merge(holds, fails)
         if joined is not None:
             env.cells = joined.cells
         if not results:
             return PRESENT
         if len(results) == 1:
             return results[0][0]
-        return self._frame.either(results[0], results[1], f"{node.lineno}:{node.col_offset}", env)
+        return self.either(results[0], results[1], f"{node.lineno}:{node.col_offset}", env)
 
     def _tested(self, test: ast.expr, env: Environment) -> Value | None:
         """Return the value that a test compares with None, if it can be None for lack of the mirror."""
@@ -194,7 +168,7 @@ class Expressions:
     def _on_device(self, test: ast.expr) -> bool:
         """Return whether the runtime tests for a device tensor, in place of which the host receives None."""
         return (
-            is_runtime(self._frame.context.function.module.file)
+            is_runtime(self.context.function.module.file)
             and isinstance(test, ast.Call)
             and last_name(test.func) == "isinstance"
             and last_name(test.args[1]) == "Tensor"
@@ -207,7 +181,7 @@ class Expressions:
 
     def _value_starred(self, node: ast.Starred, env: Environment) -> Value:
         value = self.value(node.value, env)
-        self._frame.use(Use.ITERATION, node, value, env)
+        self.use(Use.ITERATION, node, value, env)
         return Value(SOME)
 
     def _value_await(self, node: ast.Await, env: Environment) -> Value:
@@ -237,7 +211,7 @@ class Expressions:
             if inner is None:
                 break
             iterable = self.value(generator.iter, inner)
-            self._frame.use(Use.ITERATION, generator.iter, iterable, inner)
+            self.use(Use.ITERATION, generator.iter, iterable, inner)
             self.assign(generator.target, self.element(iterable), inner)
             for test in generator.ifs:
                 if inner is not None:
@@ -253,8 +227,8 @@ class Expressions:
     def element(self, iterable: Value) -> Value:
         """Return the value of one element of an iterable."""
         if iterable.kind == "backend slots":
-            step = self._frame.step(
-                self._frame.context.function.node, "the slot is None if the configuration leaves it unset"
+            step = self.step(
+                self.context.function.node, "the slot is None if the configuration leaves it unset"
             )
             return Value(ANY, tainted=True, kind="backend slot", trail=(step,))
         if iterable.items:
@@ -267,19 +241,19 @@ class Expressions:
     def assign(self, target: ast.expr, value: Value, env: Environment) -> None:
         """Bind a value to a target."""
         if isinstance(target, ast.Name):
-            self._frame.forget(target.id, env)
-            step = self._frame.step(target, f"{target.id} is assigned that value")
+            self.forget(target.id, env)
+            step = self.step(target, f"{target.id} is assigned that value")
             env.cells[local(target.id)] = value.via(step) if value.missing and value.trail else value
         elif isinstance(target, ast.Attribute):
-            base = self._frame.with_object(self.value(target.value, env), target.value, env)
-            self._frame.use(Use.ATTRIBUTE, target, base, env, target.value)
+            base = self.with_object(self.value(target.value, env), target.value, env)
+            self.use(Use.ATTRIBUTE, target, base, env, target.value)
             self._assign_field(base, target, value, env)
         elif isinstance(target, ast.Subscript):
-            self._frame.use(Use.SUBSCRIPT, target, self.value(target.value, env), env)
+            self.use(Use.SUBSCRIPT, target, self.value(target.value, env), env)
             if isinstance(target.slice, ast.Slice):
-                self._frame.use(Use.COPY, target, value, env)
+                self.use(Use.COPY, target, value, env)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            self._frame.use(Use.ITERATION, target, value, env)
+            self.use(Use.ITERATION, target, value, env)
             for index, element in enumerate(target.elts):
                 item = value.items[index] if value.items and len(value.items) == len(target.elts) else UNKNOWN
                 self.assign(element, fresh(item) if item is UNKNOWN else item, env)
@@ -288,29 +262,29 @@ class Expressions:
 
     def _assign_field(self, base: Value, target: ast.Attribute, value: Value, env: Environment) -> None:
         name = target.attr
-        if name in mirror.MIRROR and self._frame.questions.is_record(base.cls):
-            self._frame.use_stale(target, value, env)
+        if name in mirror.MIRROR and self.solver.is_record(base.cls):
+            self.use_stale(target, value, env)
         if base.obj is None:
             return
-        if name in mirror.TRACKED and value.nulls == NONE and self._frame.questions.is_record(base.cls):
-            step = self._frame.step(target, f"{ast.unparse(target)} is set to None")
+        if name in mirror.TRACKED and value.nulls == NONE and self.solver.is_record(base.cls):
+            step = self.step(target, f"{ast.unparse(target)} is set to None")
             value = replace(value, tainted=True, trail=(*value.trail, step))
         elif value.missing:
-            value = value.via(self._frame.step(target, f"{ast.unparse(target)} is assigned that value"))
+            value = value.via(self.step(target, f"{ast.unparse(target)} is assigned that value"))
         if value.modes is not None:
             env.mode_checked = True
-            if not value.modes.intersection(self._frame.questions.modes.mirrorless):
+            if not value.modes.intersection(self.solver.modes.mirrorless):
                 self._assume_mirror(base, target, env)
         cell = ("field", base.obj, name)
         env.cells[cell] = value
-        self._frame.written.add(cell)
+        self.written.add(cell)
         if base.cls is not None and base.cls not in mirror.BATCH_CLASSES:
-            self._frame.questions.store_field(base.cls, name, value)
+            self.solver.store_field(base.cls, name, value)
 
     def _assume_mirror(self, batch: Value, target: ast.Attribute, env: Environment) -> None:
         """Assume that a batch whose mode is changed to another step may have its mirror."""
         for name in mirror.MIRROR:
-            value = self._frame.read_field(batch, name, env, target)
+            value = self.read_field(batch, name, env, target)
             if value.missing and batch.obj is not None:
                 env.cells[("field", batch.obj, name)] = replace(fresh(value), nulls=ANY)
 

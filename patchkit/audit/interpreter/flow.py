@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from patchkit.audit import facts
+from patchkit.audit.context import Summary
 from patchkit.audit.interpreter.conditions import is_none
-from patchkit.audit.interpreter.context import Summary
 from patchkit.audit.interpreter.expressions import Expressions
-from patchkit.audit.interpreter.frame import Frame, local
-from patchkit.audit.interpreter.values import (
+from patchkit.audit.interpreter.frame import local
+from patchkit.audit.rules import Use
+from patchkit.audit.values import (
     ABSENT,
     ANY,
     NONE,
@@ -22,45 +23,47 @@ from patchkit.audit.interpreter.values import (
     fresh,
     join,
 )
-from patchkit.audit.rules import Use
 from patchkit.tree import mirror
 from patchkit.tree.index import class_of_annotation, last_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from patchkit.audit.interpreter.context import Context, Hit, Questions
+    from patchkit.audit.context import Context
+    from patchkit.audit.solver import Solver
 
 _LOOP_ROUNDS = 3
 
 
-class Interpreter:
+def interpret(solver: Solver, context: Context) -> Summary:
+    """Run the function of a context; return its effects, and set its hits in the order in which they were found."""
+    interpreter = Interpreter(solver, context)
+    summary = interpreter.run()
+    context.hits = list(interpreter.hits.values())
+    return summary
+
+
+class Interpreter(Expressions):
     """Runs one function abstractly in one context, from its entry state to its summary and hits."""
 
-    def __init__(self, questions: Questions, context: Context) -> None:
-        self._frame = Frame(questions, context)
-        self._expressions = Expressions(self._frame)
+    def __init__(self, solver: Solver, context: Context) -> None:
+        super().__init__(solver, context)
         self._summary = Summary()
         self._loops: list[tuple[list[Environment], list[Environment]]] = []
 
-    @property
-    def hits(self) -> list[Hit]:
-        """The uses that fail, in the order in which they were first found."""
-        return list(self._frame.hits.values())
-
     def run(self) -> Summary:
         """Interpret the body, loops until nothing changes, and return the summary."""
-        env = self.block(self._frame.context.function.node.body, self._entry())
+        env = self.block(self.context.function.node.body, self._entry())
         if env is not None:
             self._leave(ABSENT, env)
         return self._summary
 
     def _entry(self) -> Environment:
         env = Environment()
-        context = self._frame.context
+        context = self.context
         for index, parameter in enumerate(context.function.parameters):
             name = parameter.arg
-            self._frame.parameters[name] = f"param:{name}"
+            self.parameters[name] = f"param:{name}"
             value = context.entry.get(name)
             if value is None or (value.modes is None and _is_mode(parameter)):
                 value = self._default_parameter(index, parameter)
@@ -69,29 +72,29 @@ class Interpreter:
             if name == facts.SPEC_INPUT:
                 value = replace(value, nulls=SOME)
             if value.cls is None and self._is_self(index):
-                value = replace(value, cls=self._frame.questions.class_of_self(context))
+                value = replace(value, cls=self.solver.class_of_self(context))
             if value.cls is None:
                 hint = class_of_annotation(parameter.annotation)
-                value = replace(value, cls=self._frame.questions.class_of_name(name, hint))
-            if self._frame.questions.is_decision(context.function) and facts.BACKEND_NAME.search(name):
+                value = replace(value, cls=self.solver.class_of_name(name, hint))
+            if self.solver.is_decision(context.function) and facts.BACKEND_NAME.search(name):
                 value = Value(SOME, kind="backend slots")
             plain = value.modes is not None or value.nulls == NONE or value.kind is not None
-            obj = None if plain else self._frame.parameters[name]
+            obj = None if plain else self.parameters[name]
             value = fresh(value)
             value.obj = obj
             env.cells[local(name)] = value
             if obj is not None:
-                self._frame.classes[obj] = value.cls
+                self.classes[obj] = value.cls
         for (name, attribute), value in context.entry_fields.items():
-            if name not in self._frame.parameters:
+            if name not in self.parameters:
                 continue
-            owner = self._frame.parameters[name]
+            owner = self.parameters[name]
             path, _, last = attribute.rpartition(".")
             if path:
                 nested = Value(SOME, cls=facts.SPEC_INPUT_ROOT, obj=f"{owner}.{path}")
                 env.cells.setdefault(("field", owner, path), nested)
                 owner = f"{owner}.{path}"
-                self._frame.classes.setdefault(owner, facts.SPEC_INPUT_ROOT)
+                self.classes.setdefault(owner, facts.SPEC_INPUT_ROOT)
             # Calls in other steps have their own contexts.
             if facts.MODE_NAME.match(last) and (value.modes is None or context.step in value.modes):
                 env.cells[("field", owner, last)] = fresh(replace(value, modes=frozenset({context.step})))
@@ -100,29 +103,29 @@ class Interpreter:
         return env
 
     def _is_self(self, index: int) -> bool:
-        function = self._frame.context.function
+        function = self.context.function
         return function.owner is not None and index == 0 and "staticmethod" not in function.decorators
 
     def _default_parameter(self, index: int, parameter: ast.arg) -> Value:
-        context = self._frame.context
+        context = self.context
         name = parameter.arg
         if self._is_self(index):
-            return Value(SOME, cls=self._frame.questions.class_of_self(context))
+            return Value(SOME, cls=self.solver.class_of_self(context))
         if name in mirror.TRACKED:
-            return self._frame.questions.default_argument(context, name, self._frame.step(parameter, ""))
+            return self.solver.default_argument(context, name, self.step(parameter, ""))
         if _is_mode(parameter):
             return Value(SOME, modes=frozenset({context.step}))
         hint = class_of_annotation(parameter.annotation)
         # A step without the mirror is speculative, so its callers pass the speculative input.
         nulls = SOME if name == "spec_info" else ANY
-        return Value(nulls, cls=self._frame.questions.class_of_name(name, hint))
+        return Value(nulls, cls=self.solver.class_of_name(name, hint))
 
     def _leave(self, value: Value, env: Environment) -> None:
         summary = self._summary
         result_fields = self._fields_of(value, env)
         writes = {}
-        for name, obj in self._frame.parameters.items():
-            for cell in self._frame.written:
+        for name, obj in self.parameters.items():
+            for cell in self.written:
                 if cell[0] == "field" and cell[1] == obj and cell in env.cells:
                     writes[(name, cell[2])] = env.cells[cell]
         if not summary.returns:
@@ -139,22 +142,22 @@ class Interpreter:
                 default = self._at_entry(*written)
                 summary.writes[written] = join(before or default, after or default)
         summary.returns = True
-        for obj in self._frame.created:
-            self._frame.questions.publish(self._frame.context, self._frame.classes.get(obj), obj, env)
+        for obj in self.created:
+            self.solver.publish(self.context, self.classes.get(obj), obj, env)
 
     def _at_entry(self, name: str, attribute: str) -> Value:
-        value = self._frame.context.entry_fields.get((name, attribute))
+        value = self.context.entry_fields.get((name, attribute))
         if value is not None:
             return value
-        obj = self._frame.parameters[name]
-        return self._frame.default_field(Value(SOME, obj=obj, cls=self._frame.classes.get(obj)), attribute)
+        obj = self.parameters[name]
+        return self.default_field(Value(SOME, obj=obj, cls=self.classes.get(obj)), attribute)
 
     def _fields_of(self, value: Value, env: Environment) -> dict[str, Value]:
         if value.obj is None:
             return {}
-        if self._frame.questions.is_record(value.cls):
+        if self.solver.is_record(value.cls):
             for name in (*mirror.TRACKED, "forward_mode"):
-                self._frame.read_field(value, name, env)
+                self.read_field(value, name, env)
         return {
             cell[2]: held for cell, held in env.cells.items() if cell[0] == "field" and cell[1] == value.obj
         }
@@ -174,16 +177,16 @@ class Interpreter:
             return handler(self, node, env)
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
-                self._expressions.value(child, env)
+                self.value(child, env)
         return env
 
     def _do_return(self, node: ast.Return, env: Environment) -> None:
-        value = self._expressions.value(node.value, env) if node.value is not None else ABSENT
+        value = self.value(node.value, env) if node.value is not None else ABSENT
         self._leave(value, env)
 
     def _do_raise(self, node: ast.Raise, env: Environment) -> None:
         if node.exc is not None:
-            self._expressions.value(node.exc, env)
+            self.value(node.exc, env)
 
     def _do_break(self, _node: ast.Break, env: Environment) -> None:
         if self._loops:
@@ -194,43 +197,41 @@ class Interpreter:
             self._loops[-1][1].append(env)
 
     def _do_assign(self, node: ast.Assign, env: Environment) -> Environment:
-        value = self._expressions.value(node.value, env)
+        value = self.value(node.value, env)
         for target in node.targets:
-            self._expressions.assign(target, value, env)
+            self.assign(target, value, env)
         return env
 
     def _do_annassign(self, node: ast.AnnAssign, env: Environment) -> Environment:
         if node.value is not None:
-            value = self._expressions.value(node.value, env)
+            value = self.value(node.value, env)
             hint = class_of_annotation(node.annotation)
-            if value.cls is None and hint is not None and self._frame.questions.class_named(hint) is not None:
+            if value.cls is None and hint is not None and self.solver.class_named(hint) is not None:
                 value = replace(value, cls=hint)
-            self._expressions.assign(node.target, value, env)
+            self.assign(node.target, value, env)
         return env
 
     def _do_augassign(self, node: ast.AugAssign, env: Environment) -> Environment:
-        before = self._expressions.value(node.target, env)
-        self._frame.use(Use.ARITHMETIC, node.target, before, env)
-        self._frame.use(Use.ARITHMETIC, node.value, self._expressions.value(node.value, env), env)
-        self._expressions.assign(node.target, Value(SOME, kind=before.kind), env)
+        before = self.value(node.target, env)
+        self.use(Use.ARITHMETIC, node.target, before, env)
+        self.use(Use.ARITHMETIC, node.value, self.value(node.value, env), env)
+        self.assign(node.target, Value(SOME, kind=before.kind), env)
         return env
 
     def _do_if(self, node: ast.If, env: Environment) -> Environment | None:
-        holds, fails = self._expressions.condition(node.test, env)
-        return self._frame.merge(self.block(node.body, holds), self.block(node.orelse, fails))
+        holds, fails = self.condition(node.test, env)
+        return self.merge(self.block(node.body, holds), self.block(node.orelse, fails))
 
     def _do_while(self, node: ast.While, env: Environment) -> Environment | None:
-        return self._loop(
-            env, node.body, node.orelse, lambda entry: self._expressions.condition(node.test, entry)
-        )
+        return self._loop(env, node.body, node.orelse, lambda entry: self.condition(node.test, entry))
 
     def _do_for(self, node: ast.For | ast.AsyncFor, env: Environment) -> Environment | None:
-        iterable = self._expressions.value(node.iter, env)
-        self._frame.use(Use.ITERATION, node.iter, iterable, env)
+        iterable = self.value(node.iter, env)
+        self.use(Use.ITERATION, node.iter, iterable, env)
 
         def enter(entry: Environment) -> tuple[Environment | None, Environment | None]:
             inside = entry.copy()
-            self._expressions.assign(node.target, self._expressions.element(iterable), inside)
+            self.assign(node.target, self.element(iterable), inside)
             return inside, entry
 
         return self._loop(env, node.body, node.orelse, enter)
@@ -258,19 +259,19 @@ class Interpreter:
             end = self.block(body, inside)
             self._loops.pop()
             for extra in (end, *continued):
-                entry = self._frame.merge(entry, extra)
+                entry = self.merge(entry, extra)
             if entry is None or entry.cells == before:
                 break
         result = self.block(orelse, done)
         for extra in broken:
-            result = self._frame.merge(result, extra)
+            result = self.merge(result, extra)
         return result
 
     def _do_with(self, node: ast.With | ast.AsyncWith, env: Environment) -> Environment | None:
         for item in node.items:
-            value = self._expressions.value(item.context_expr, env)
+            value = self.value(item.context_expr, env)
             if item.optional_vars is not None:
-                self._expressions.assign(item.optional_vars, fresh(value), env)
+                self.assign(item.optional_vars, fresh(value), env)
         return self.block(node.body, env)
 
     _do_asyncwith = _do_with
@@ -280,9 +281,9 @@ class Interpreter:
         end = self.block(node.body, env)
         handled: Environment | None = None
         for handler in node.handlers:
-            entry = self._frame.merge(started.copy(), end.copy() if end is not None else None)
-            handled = self._frame.merge(handled, self.block(handler.body, entry))
-        end = self._frame.merge(self.block(node.orelse, end), handled)
+            entry = self.merge(started.copy(), end.copy() if end is not None else None)
+            handled = self.merge(handled, self.block(handler.body, entry))
+        end = self.merge(self.block(node.orelse, end), handled)
         if end is None:
             self.block(node.finalbody, started)
             return None
@@ -291,19 +292,19 @@ class Interpreter:
     _do_trystar = _do_try
 
     def _do_match(self, node: ast.Match, env: Environment) -> Environment | None:
-        self._expressions.value(node.subject, env)
+        self.value(node.subject, env)
         result: Environment | None = env.copy()
         for case in node.cases:
-            result = self._frame.merge(result, self.block(case.body, env.copy()))
+            result = self.merge(result, self.block(case.body, env.copy()))
         return result
 
     def _do_assert(self, node: ast.Assert, env: Environment) -> Environment | None:
         tested = env.copy()
-        holds, _ = self._expressions.condition(node.test, tested)
+        holds, _ = self.condition(node.test, tested)
         for value, expression, subject in self._demanded(node.test, env):
-            self._frame.use(Use.ASSERT, expression, value, env, subject)
+            self.use(Use.ASSERT, expression, value, env, subject)
         if holds is None:
-            holds, _ = self._expressions.condition(node.test, env)
+            holds, _ = self.condition(node.test, env)
         return holds
 
     def _demanded(self, test: ast.expr, env: Environment) -> list[tuple[Value, ast.expr, ast.expr]]:
@@ -318,16 +319,14 @@ class Interpreter:
             wanted = test
         if wanted is None:
             return []
-        value = self._expressions.value(wanted, env)
+        value = self.value(wanted, env)
         return [(value, test, wanted)] if value.missing else []
 
     def _do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, env: Environment) -> Environment:
         inner = env.copy()
         for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
             hint = class_of_annotation(parameter.annotation)
-            inner.cells[local(parameter.arg)] = Value(
-                ANY, cls=self._frame.questions.class_of_name(parameter.arg, hint)
-            )
+            inner.cells[local(parameter.arg)] = Value(ANY, cls=self.solver.class_of_name(parameter.arg, hint))
         outer, self._summary = self._summary, Summary()
         loops, self._loops = self._loops, []
         self.block(node.body, inner)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import ast
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchkit.audit import facts
 from patchkit.audit.buffers import KIND, always_refreshed
-from patchkit.audit.interpreter.context import Hit
-from patchkit.audit.interpreter.values import ANY, NONE, SOME, Cell, Environment, Value, fresh, join
+from patchkit.audit.context import Hit
 from patchkit.audit.rules import Use
+from patchkit.audit.values import ANY, NONE, SOME, Cell, Environment, Value, fresh, join
 from patchkit.findings.finding import Step
 from patchkit.tree import mirror
 from patchkit.tree.index import Class, last_name
 
 if TYPE_CHECKING:
-    from patchkit.audit.interpreter.context import Context, Questions
+    from patchkit.audit.context import Context
+    from patchkit.audit.solver import Solver
 
 
 ENUM = "member "
@@ -46,11 +48,11 @@ def _with_identity(value: Value, obj: str, cls: str | None) -> Value:
     return named
 
 
-class Frame:
-    """The run of one function in one context, without the evaluation itself."""
+class Frame(ABC):
+    """The run of one function in one context; the classes on it evaluate its parts."""
 
-    def __init__(self, questions: Questions, context: Context) -> None:
-        self.questions = questions
+    def __init__(self, solver: Solver, context: Context) -> None:
+        self.solver = solver
         self.context = context
         self.module = context.function.module
         self.hits: dict[tuple[int, int, str], Hit] = {}
@@ -58,6 +60,14 @@ class Frame:
         self.classes: dict[str, str | None] = {}
         self.written: set[Cell] = set()
         self.created: set[str] = set()
+
+    @abstractmethod
+    def value(self, node: ast.expr, env: Environment) -> Value:
+        """Evaluate an expression; its side effects are applied to ``env``."""
+
+    @abstractmethod
+    def assign(self, target: ast.expr, value: Value, env: Environment) -> None:
+        """Bind a value to a target."""
 
     def use(
         self, use: Use, node: ast.expr, value: Value, env: Environment, subject: ast.expr | None = None
@@ -100,7 +110,7 @@ class Frame:
         path = dotted(node)
         if path is None:
             return value
-        cls = value.cls or self.questions.class_of_name(last_name(node), None)
+        cls = value.cls or self.solver.class_of_name(last_name(node), None)
         obj, identity = f"path:{path}", value.identity
         for cell in [cell for cell, held in env.cells.items() if held.identity == identity]:
             env.cells[cell] = _with_identity(env.cells[cell], obj, cls)
@@ -109,7 +119,7 @@ class Frame:
     def read_field(self, base: Value, name: str, env: Environment, node: ast.expr | None = None) -> Value:
         """Return the value of an attribute, from an earlier write or from its class."""
         if base.obj is None:
-            return Value(ANY, cls=self.questions.class_of_name(name, None))
+            return Value(ANY, cls=self.solver.class_of_name(name, None))
         cell = ("field", base.obj, name)
         value = env.cells.get(cell)
         if value is None:
@@ -119,17 +129,17 @@ class Frame:
 
     def default_field(self, base: Value, name: str, node: ast.AST | None = None) -> Value:
         """Return the value of an attribute that this function has not set."""
-        questions, step = self.questions, self.context.step
+        solver, step = self.solver, self.context.step
         if name in facts.ALWAYS_TRUE:
             return Value(SOME, truth=True)
-        if name in facts.ALWAYS_FALSE or name in questions.forced_false:
+        if name in facts.ALWAYS_FALSE or name in solver.forced_false:
             return Value(SOME, truth=False)
-        if name in questions.forced_true:
+        if name in solver.forced_true:
             return Value(SOME, truth=True)
-        if questions.is_record(base.cls):
+        if solver.is_record(base.cls):
             where = self.step(node or self.context.function.node, "")
             if name in mirror.TRACKED:
-                return questions.default_mirror(base.cls, name, step, where)
+                return solver.default_mirror(base.cls, name, step, where)
             if name in facts.EXTEND_LENS and base.cls == "ForwardBatch" and "DRAFT" in step:
                 return Value(SOME)
             if name == "forward_mode" and base.cls in mirror.BATCH_CLASSES:
@@ -138,13 +148,13 @@ class Frame:
                 return Value(ANY, modes=frozenset({step}))
             if name == facts.SPEC_INPUT and base.cls in mirror.BATCH_CLASSES:
                 return Value(SOME, cls=facts.SPEC_INPUT_ROOT, obj=f"{base.obj}.{name}")
-        if facts.PREFILL_METADATA.search(name) and questions.cleared(base.cls, name):
+        if facts.PREFILL_METADATA.search(name) and solver.cleared(base.cls, name):
             return Value(NONE)
-        modes = questions.stored_modes(base.cls, name) if facts.MODE_NAME.match(name) else None
+        modes = solver.stored_modes(base.cls, name) if facts.MODE_NAME.match(name) else None
         if modes is not None:
             return Value(SOME, modes=modes)
-        stored = questions.stored_field(self.context, base.cls, name)
-        hint = questions.class_of_attribute(base.cls, name)
+        stored = solver.stored_field(self.context, base.cls, name)
+        hint = solver.class_of_attribute(base.cls, name)
         if stored is not None:
             return fresh(replace(stored, cls=stored.cls or hint))
         return Value(ANY, cls=hint)
@@ -174,15 +184,13 @@ class Frame:
         """Return ``Class.MEMBER`` for a member of an enum of the tree, else None."""
         if not (isinstance(node.value, ast.Name) and node.attr.isupper()) or self.is_local(node.value.id):
             return None
-        cls = self.questions.program.resolve(self.module, node.value.id)
+        cls = self.solver.program.resolve(self.module, node.value.id)
         if not isinstance(cls, Class) or node.attr not in cls.fields:
             return None
         # Two names with one value are aliases, which no test can distinguish.
         values = [ast.dump(value) for value in cls.fields.values() if value is not None]
         is_distinct = all(value == _AUTO or values.count(value) == 1 for value in values)
-        return (
-            f"{ENUM}{cls.name}.{node.attr}" if is_distinct and self.questions.program.is_enum(cls) else None
-        )
+        return f"{ENUM}{cls.name}.{node.attr}" if is_distinct and self.solver.program.is_enum(cls) else None
 
     def is_local(self, name: str) -> bool:
         """Return whether the function binds a name, so that it is not the module's."""
@@ -192,7 +200,7 @@ class Frame:
         """Return the attributes of an argument that are passed to the callee."""
         if value.obj is None or value.modes is not None:
             return {}
-        if self.questions.is_record(value.cls):
+        if self.solver.is_record(value.cls):
             for name in (*mirror.TRACKED, "forward_mode"):
                 self.read_field(value, name, env)
         values: dict[str, Value] = {}

@@ -12,7 +12,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from patchkit import memory
-from patchkit.doctor.evaluation.assignments import Assignments, first_parameter, sets
 from patchkit.doctor.evaluation.expressions import ExpressionEvaluator, is_wide
 from patchkit.doctor.evaluation.values import (
     Bound,
@@ -31,15 +30,17 @@ from patchkit.doctor.evaluation.values import (
     native,
 )
 from patchkit.tree.index import Class, Function, Module
-from patchkit.tree.nodes import is_named, walk
+from patchkit.tree.nodes import walk
+from patchkit.verify.attributes import setters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from patchkit.doctor.evaluation.memory import KnownValues
-    from patchkit.tree.index import Program
+    from patchkit.audit.runners import AuditedProgram
 
 _DEPTH = 40
+# How often a function may be in evaluation at once: with values that are not known it may never end to call itself.
+_NESTED = 2
 
 
 class FunctionEvaluator(ExpressionEvaluator):
@@ -47,17 +48,14 @@ class FunctionEvaluator(ExpressionEvaluator):
 
     def __init__(
         self,
-        program: Program,
+        program: AuditedProgram,
         functions: Mapping[str, Callable[..., Any]],
         ask: Callable[[str], bool],
-        memory: KnownValues,
     ) -> None:
         self.program = program
         self._known = functions
         self._ask = ask
-        self._depth = 0
-        self._memory = memory
-        self._assignments = Assignments(program, memory)
+        self._running: list[Function] = []
 
     # Values, calls and attributes.
 
@@ -117,7 +115,7 @@ class FunctionEvaluator(ExpressionEvaluator):
 
     def method_of(self, cls: Class | None, name: str, receiver: Any) -> Bound | None:
         """Return a class's method for an object, or None."""
-        function = self.program.method(cls, name) if cls is not None else None
+        function = self.program.method(cls, name)
         return Bound(function, receiver) if function is not None else None
 
     def listed(self, value: Any) -> list[Any]:
@@ -153,26 +151,30 @@ class FunctionEvaluator(ExpressionEvaluator):
         method = self.program.method(owner.cls, name)
         if method is not None and method.decorators & {"property", "cached_property"}:
             return self._run(method, (owner,), {})
-        if self._in_init(owner, name):
+        if self.program.value(("may set", owner.cls, name), lambda: self._may_set(owner.cls, name)):
+            self._make(owner)
+        if name in owner.attributes:
             return owner.attributes[name]
         if method is not None:
             return Bound(method, None if "staticmethod" in method.decorators else owner)
         return self._class_attribute(owner.cls, name)
 
-    def _in_init(self, owner: Instance, name: str) -> bool:
-        """Run the statements of a constructor that set an attribute; return whether one did."""
-        init = self.program.method(owner.cls, "__init__") if owner.cls is not None else None
-        wanted = frozenset({name})
-        # A constructor that changes the attribute (``|=``) starts from the class's value.
-        if name in owner.being_set or init is None or not self._assignments.assigns(init, wanted, owner.cls):
-            return False
-        args, named = owner.made_with
-        owner.being_set.add(name)
-        try:
-            self._run(init, (owner, *args), named, wanted)
-        finally:
-            owner.being_set.discard(name)
-        return name in owner.attributes
+    def _may_set(self, cls: Class | None, name: str) -> bool:
+        """Return whether a method of a class sets an attribute, or any code sets it on another object."""
+        if any(any(setters(ancestor, name)) for ancestor in self.program.mro(cls)):
+            return True
+        of_another = re.compile(rf"(?<!\bself)\.{name}\s*(?::[^=\n]+)?[|&+]?=(?!=)".encode())
+        naming = (text for text in self.program.sources.values() if name.encode() in text)
+        return any(map(of_another.search, naming))
+
+    def _make(self, owner: Instance) -> None:
+        """Run an object's constructor, unless it has run."""
+        init = self.program.method(owner.cls, "__init__")
+        if owner.is_new and init is not None:
+            args, named = owner.made_with
+            owner.is_new, owner.known_before = False, frozenset(owner.attributes)
+            self._run(init, (owner, *args), named)
+            owner.known_before = None
 
     def _method(self, cls: Class, name: str, receiver: Any) -> Any:
         method = self.program.method(cls, name)
@@ -192,7 +194,7 @@ class FunctionEvaluator(ExpressionEvaluator):
             return module.classes[name]
         if name in module.functions:
             return Bound(module.functions[name])
-        value = self._memory.value(("constants", module), lambda: _constants(module)).get(name)
+        value = self.program.value(("constants", module), lambda: _constants(module)).get(name)
         if value is not None:
             return self._eval(value, CallFrame(module, None, {}, []))
         definition = self.program.resolve(module, name)
@@ -214,25 +216,18 @@ class FunctionEvaluator(ExpressionEvaluator):
         run: Function | NestedFunction,
         args: Sequence[Any],
         named: Mapping[str, Any],
-        wanted: frozenset[str] | None = None,
-        itself: str = "",
     ) -> Any:
         function, within = (run.function, run.frame.names) if isinstance(run, NestedFunction) else (run, {})
-        if self._depth > _DEPTH:
+        if len(self._running) > _DEPTH or self._running.count(function) >= _NESTED:
             return Unknown(f"{function.qualname}()")
         names = {**within, **self._bound(function, args, named)}
-        frame = CallFrame(
-            function.module, function.owner, names, [], itself or first_parameter(function), wanted, function
-        )
-        body = (
-            function.node.body if wanted is None else self._assignments.settling_statements(function, frame)
-        )
-        self._depth += 1
+        frame = CallFrame(function.module, function.owner, names, [], function)
+        self._running.append(function)
         try:
-            returned = self._block(body, frame)
+            returned = self._block(function.node.body, frame)
         finally:
-            self._depth -= 1
-        if self._memory.value(("yields", function), lambda: _yields(function)):
+            self._running.pop()
+        if self.program.value(("yields", function), lambda: _yields(function)):
             return frame.yielded
         return returned.value if returned is not None else None
 
@@ -264,8 +259,7 @@ class FunctionEvaluator(ExpressionEvaluator):
             try:
                 returned = self._statement(statement, frame)
             except (UndecidedError, RaisedError) as error:
-                # The statement needs a value that a skipped statement sets.
-                if frame.wanted is None:
+                if not frame.is_constructing:
                     error.where = error.where or f"{frame.module.file}:{statement.lineno}"
                     raise
                 self._leave_open(statement, frame)
@@ -275,11 +269,14 @@ class FunctionEvaluator(ExpressionEvaluator):
         return None
 
     def _leave_open(self, statement: ast.stmt, frame: CallFrame) -> None:
-        """Set the wanted attributes that a statement assigns to an unknown value."""
-        for name in frame.wanted or ():
-            if any(sets(node, frame.itself, (name,)) for node in walk(statement)):
-                target = ast.Attribute(ast.Name(frame.itself, ast.Load()), name, ast.Store())
-                self._assign(target, Unknown(name), frame)
+        """Set what a statement assigns or appends to attributes of objects in construction to an unknown value."""
+        for node in walk(statement):
+            appends = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "append"
+            target = node.func.value if appends else node  # type: ignore[attr-defined]
+            if isinstance(target, ast.Attribute) and (appends or isinstance(target.ctx, ast.Store)):
+                owner = frame.names.get(getattr(target.value, "id", ""))
+                if isinstance(owner, Instance) and owner.known_before is not None:
+                    self._assign(target, Unknown(target.attr), frame)
 
     def _statement(self, statement: ast.stmt, frame: CallFrame) -> ReturnedValue | None:
         if isinstance(statement, ast.Return):
@@ -289,7 +286,7 @@ class FunctionEvaluator(ExpressionEvaluator):
                 statement.body if self.truth(self._eval(statement.test, frame)) else statement.orelse, frame
             )
         if isinstance(statement, ast.Raise):
-            if frame.wanted is None:
+            if not frame.is_constructing:
                 raise self._raised(statement, frame)
         elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
             if statement.value is not None:
@@ -344,7 +341,7 @@ class FunctionEvaluator(ExpressionEvaluator):
                 self._assign(one, value[place] if plain else Unknown(name), frame)
         elif isinstance(target, ast.Attribute):
             owner = self._eval(target.value, frame)
-            if isinstance(owner, Instance):
+            if isinstance(owner, Instance) and target.attr not in (owner.known_before or ()):
                 owner.attributes[target.attr] = value
             elif hasattr(owner, "assign"):
                 owner.assign(target.attr, value)
@@ -356,47 +353,18 @@ class FunctionEvaluator(ExpressionEvaluator):
             inner = node.func.value.func
             if isinstance(inner, ast.Name) and inner.id == "super":
                 return self._super(node, node.func.attr, frame)
-        if frame.wanted is not None and self._is_set_by(node, frame):
-            return None
         called = self._eval(node.func, frame)
         args, named = self._given(node, frame)
         return self.call(called, args, named)
 
-    def _is_set_by(self, node: ast.Call, frame: CallFrame) -> bool:
-        """Run the functions behind a call that set a wanted attribute; return whether there are any."""
-        assert frame.wanted is not None
-        setters = [
-            (function, place)
-            for function, place in self._assignments.receivers(
-                node, frame.module, frame.owner, frame.itself, frame.names
-            )
-            if self._assignments.assigns(function, frame.wanted, None, place)
-        ]
-        if not setters:
-            return False
-        args, named = self._given(node, frame)
-        places = dict(setters)
-        if isinstance(node.func, ast.Attribute) and is_named(node.func.value, frame.itself):
-            runs = [(setters[0][0], (frame.names[frame.itself], *args), named)]
-        else:
-            called = self._eval(node.func, frame)
-            runs = [
-                (called.function, args if called.receiver is None else (called.receiver, *args), named)
-                for called in [called]
-                if isinstance(called, Bound) and called.function in places
-            ]
-        for function, received, words in runs:
-            self._run(function, received, words, frame.wanted, places[function])
-        return bool(runs)
-
     def _super(self, node: ast.Call, name: str, frame: CallFrame) -> Any:
         receiver = frame.names.get(frame.itself)
         cls = getattr(receiver, "cls", None)
-        function = self.program.method(cls, name, frame.owner) if cls is not None else None
+        function = self.program.method(cls, name, frame.owner)
         if function is None:
             return None
         args, named = self._given(node, frame)
-        return self._run(function, (receiver, *args), named, frame.wanted)
+        return self._run(function, (receiver, *args), named)
 
 
 _OF_PLAIN = frozenset(

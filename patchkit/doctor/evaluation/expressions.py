@@ -39,6 +39,8 @@ _CALCULATED: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 _MAX_RESULT = 2**20
 """The most items of a sequence and bits of a number that are calculated; no setting of a server has as many."""
+_MAX_ITEMS = 2**12
+"""The most numbers of a range that are gone through; of a longer one an unknown number is."""
 _OPPOSITE = {ast.NotEq: ast.Eq, ast.NotIn: ast.In, ast.IsNot: ast.Is}
 _SEQUENCES = (str, bytes, tuple, list)
 _METHODS = {kind: f"_eval_{kind.__name__.lower()}" for kind in ast.expr.__subclasses__()}
@@ -201,7 +203,7 @@ class ExpressionEvaluator(ABC):
     def _eval_listcomp(
         self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, frame: CallFrame
     ) -> list[Any]:
-        inner = CallFrame(frame.module, frame.owner, dict(frame.names), [], frame.itself)
+        inner = CallFrame(frame.module, frame.owner, dict(frame.names), [], frame.function)
         return list(self._comprehended(node, node.generators, inner))
 
     _eval_generatorexp = _eval_setcomp = _eval_listcomp
@@ -239,7 +241,7 @@ class ExpressionEvaluator(ABC):
 
 def is_long(values: range) -> bool:
     """Return whether a range has more numbers than are evaluated."""
-    return bool(values[_MAX_RESULT:])
+    return bool(values[_MAX_ITEMS:])
 
 
 def is_wide(form: str) -> bool:

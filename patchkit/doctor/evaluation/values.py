@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -54,13 +55,18 @@ class Member:
 
 @dataclass(eq=False)
 class Instance:
-    """An object of one of the tree's classes, or of none: the constructor's arguments, and the known attributes."""
+    """An object of one of the tree's classes, or of none: the constructor's arguments, and the known attributes.
+
+    The constructor runs when another attribute is read; what was known before it stays.
+    """
 
     cls: Class | None
     attributes: dict[str, Any] = field(default_factory=dict)
     made_with: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), {})
     name: str = ""
-    being_set: set[str] = field(default_factory=set)
+    is_new: bool = True
+    known_before: frozenset[str] | None = None
+    """The attributes that are known while the constructor runs; None at other times."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +101,21 @@ class CallFrame:
     owner: Class | None
     names: dict[str, Any]
     yielded: list[Any]
-    itself: str = ""
-    wanted: frozenset[str] | None = None
     function: Function | None = None
+
+    @property
+    def itself(self) -> str:
+        """The name of the first parameter, empty if there is none."""
+        return (
+            self.function.parameters[0].arg if self.function is not None and self.function.parameters else ""
+        )
+
+    @cached_property
+    def is_constructing(self) -> bool:
+        """Whether it has an object in construction, of which a value that is not known leaves an attribute unknown."""
+        return any(
+            isinstance(value, Instance) and value.known_before is not None for value in self.names.values()
+        )
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jinja2
-
 from patchkit import __version__
-from patchkit.findings.printable import in_page
+from patchkit.findings.printable import page_template
 from patchkit.matrix.answer import LOOKS, by_group, labels_of
 from patchkit.plan.conflict import Conflict
 
@@ -64,15 +61,7 @@ def document(
                 _Detail(cell, diffs_of, sites), f"d{len(details) + 1}"
             )
     counts = Counter(cell.label for row in matrix.rows for cell in row.patches)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        finalize=in_page,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    return environment.get_template("page.html.j2").render(
+    return page_template(__package__).render(
         matrix=matrix,
         titles=titles,
         looks=LOOKS,

@@ -28,12 +28,9 @@ def check(subject: Subject) -> CheckOutcome:
     In the oldest trees with a plan stream, the host waits for the lengths after the verify, which orders the
     draft-extend.
     """
-    program = subject.program
-    named = [file for file, text in sorted(program.sources.items()) if _CONTEXT.encode() in text]
     blocks = [
         (function, block)
-        for module in map(program.module, named)
-        if module is not None
+        for module in subject.program.modules_naming(_CONTEXT.encode())
         for function in module.all_functions()
         for block in _blocks(function)
     ]
