@@ -62,5 +62,7 @@ def spelling_hint(name: str, names: Iterable[str], quote: str = "") -> str:
     """Return the start of an advice that names what is spelled most like ``name``; empty if nothing is similar."""
     import difflib  # An error needs it, and no other command.
 
-    close = difflib.get_close_matches(name, [*names], n=1)
-    return f"did you mean {quote}{close[0]}{quote}? " if close else ""
+    close = difflib.get_close_matches(name, [*names])
+    # Of similar ones that with the same letters in another order.
+    likely = max(close, key=lambda other: sorted(other) == sorted(name), default="")
+    return f"did you mean {quote}{likely}{quote}? " if likely else ""

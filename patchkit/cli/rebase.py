@@ -55,7 +55,7 @@ def command(
     """
     from patchkit.cli import console
     from patchkit.cli.answers.rebase import Rebase
-    from patchkit.commands.merge import is_merged, merge, merge_obstacle
+    from patchkit.commands.merge import clean_head, is_merged, merge, merge_obstacle
     from patchkit.commands.rebase_check import ports_there, rebase_check
     from patchkit.findings.plural import counted
     from patchkit.findings.printable import escaped
@@ -64,6 +64,8 @@ def command(
     patches = options.loaded_patches(folders, [tree])
     target = options.Target(tree, False, folders)
     opened = target.open()
+    if merging:
+        clean_head(opened)
     with console.working(opened):
         moves = rebase_check(opened, patches, ref)
         ports = ports_there(opened, ref)

@@ -75,7 +75,7 @@ def command(
             ports = {name: committed for name, committed in remaining.items() if name not in not_reverted}
     except ConflictError as refusal:
         if not keep_going and len(target.ids) != 1:
-            refusal.advice += "; --keep-going reverts the other patches"
+            refusal.advice += "; --keep-going reverts each patch that it can"
         if as_json and refusal.difference:
             console.emit(Revert.of(refusal, tree=TreeAnswer.of(tree), reverted=(), changed_files=()))
         raise

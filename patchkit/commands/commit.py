@@ -10,6 +10,7 @@ from patchkit.commands.verify import criteria_of, verify
 from patchkit.errors import ConflictError
 from patchkit.series.commit import commit as committing
 from patchkit.series.commit import prepare as committable
+from patchkit.series.commit import require_committable
 from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.renewal import older_forms
 from patchkit.verify.result import UnverifiedError
@@ -38,6 +39,8 @@ def commit(
     every check passed on them. Raise TreeError if the files have uncommitted changes or git cannot commit now,
     RefusedCommitError if a hook rejects a commit, and UnverifiedError if a check failed.
     """
+    # During a merge a file has conflict markers, and the plan would say only that it is not Python.
+    require_committable(tree)
     runtime = runtime or patches.settings.runtime
 
     def prepared(read: ReadTree) -> PreparedCommit:

@@ -65,7 +65,7 @@ def merge(tree: CheckoutTree, patches: PatchSet, ref: str) -> BranchMerge:
     everything is committed. Raise TreeError if the tree has uncommitted changes, UsageError if there is no such ref,
     ConflictError if the merge itself conflicts, and RefusedCommitError if a hook rejects a commit.
     """
-    head = read_consistently(tree, _clean_head)
+    head = clean_head(tree)
     other = commit_of(tree.root, ref)
     if _is_ancestor(tree, other, head):
         return BranchMerge(other, (), (), is_new=False)
@@ -119,13 +119,19 @@ def merge_obstacle(tree: CheckoutTree, ref: str) -> TreeError | None:
     return TreeError(what, advice=f"to move to it, run git switch --detach {name}, then patchkit apply")
 
 
-def _clean_head(tree: CheckoutTree) -> str:
+def clean_head(tree: CheckoutTree) -> str:
     """Return the current commit. Raise TreeError if git cannot commit now, or if there are uncommitted changes."""
-    require_committable(tree)
-    head = git_output(tree.root, "rev-parse", "HEAD")
-    if git_output(tree.root, "status", "--porcelain", "--untracked-files=no"):
-        raise TreeError(f"{tree.root} has uncommitted changes", advice="commit or stash them, then try again")
-    return head
+
+    def head_of(read: CheckoutTree) -> str:
+        require_committable(read)
+        head = git_output(read.root, "rev-parse", "HEAD")
+        if git_output(read.root, "status", "--porcelain", "--untracked-files=no"):
+            raise TreeError(
+                f"{read.root} has uncommitted changes", advice="commit or stash them, then try again"
+            )
+        return head
+
+    return read_consistently(tree, head_of)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, Stat
 from patchkit.porting.dependencies import dependencies_of
 from patchkit.porting.findings import findings_of
 from patchkit.porting.text import IS_LINK, merged, mode_edit
+from patchkit.series.commit import require_committable
 from patchkit.series.patches import Written, patches
 from patchkit.series.port import commit_ports
 from patchkit.transaction.apply import Transaction
@@ -164,6 +165,8 @@ def port(
             Transaction(read, ported=True, allow_dirty=allow_dirty).check(plan)
         return _PreparedPort(read, steps, plan, ported)
 
+    if committing:
+        require_committable(onto)
     read, steps, plan, ported = read_without_conflicts(onto, prepare)
     written = _patches(source, steps, folder, read) if folder is not None and not dry_run else {}
     with staged({place: Draft(files, ()) for place, files in written.items()}):

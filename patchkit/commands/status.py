@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.errors import PatchkitError
 from patchkit.plan.comments import commenting_patches
 from patchkit.plan.fitting import with_left_out
+from patchkit.plan.markers import without_markers
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
 from patchkit.transaction.conflicts import before_markers, conflicts_in, with_conflicts, with_unrecorded
@@ -82,8 +83,13 @@ def _with_differences(
         original, written = candidates.originals, candidates.applied
     except PatchkitError:
         return tuple(statuses)
+    # Conflict markers are no code of a patch that a person could have removed.
     differences = {
-        file: difference(original.get(file), written.get(file), tree.read(file)) for file in missing
+        file: difference(
+            original.get(file),
+            *(without_markers(text or b"") for text in (written.get(file), tree.read(file))),
+        )
+        for file in missing
     }
     return tuple(
         replace(

@@ -156,7 +156,12 @@ class Overlay:
         if self.examinations is not None:
             parts = repr((self._label(file), *what)).encode()
             label = f"+{hashlib.blake2b(parts, digest_size=16).hexdigest()}"
-        self.edited[file] = EditedFile(rewrite, label, self.edited.get(file))
+
+        def made() -> cst.Module:
+            with recursing(file):
+                return rewrite()
+
+        self.edited[file] = EditedFile(made, label, self.edited.get(file))
 
     def put(self, file: str, module: cst.Module) -> None:
         """Replace a file by a module."""

@@ -70,13 +70,12 @@ class PreparedCommit:
 
 
 def prepare(tree: CheckoutTree, plan: Plan) -> PreparedCommit:
-    """Return a plan for ``commit``.
+    """Return a plan for ``commit``, of a tree that is committable.
 
-    Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes, a patch
-    that the plan's patches require is not committed, or another git operation is in progress.
+    Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes, or a patch
+    that the plan's patches require is not committed.
     """
     applied = Transaction(tree, committed=True).check(plan)
-    require_committable(tree)
     head = git_output(tree.root, "rev-parse", "HEAD")
     require_committed(tree, {change.file: (change.before, change.after) for change in plan.changes})
     _require_requirements(tree, plan)

@@ -546,7 +546,7 @@ def _has_moved(interrupted: CheckoutMove, head: str) -> bool:
 
 def _kept_ref(tree: CheckoutTree) -> str:
     """Return the ref that keeps the new commit of a move. A ref of one worktree is no hindrance to git gc in others."""
-    return f"refs/patchkit/moves/{digest_of(os.fsencode(tree.package))[:16]}"
+    return f"refs/patchkit-move-{digest_of(os.fsencode(tree.package))[:16]}"
 
 
 def _forget(tree: CheckoutTree) -> None:

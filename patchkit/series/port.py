@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from patchkit.errors import TreeError
 from patchkit.plan import record
 from patchkit.plan.record import AppliedFile, Record
-from patchkit.series.commit import require_committable, require_committed
+from patchkit.series.commit import require_committed
 from patchkit.series.plumbing import git_output
 from patchkit.series.worktree import linked_worktree
 from patchkit.transaction.apply import Transaction, kinds_of, recorded
@@ -42,10 +42,8 @@ def commit_ports(
 
     ``whole`` is the plan of all changes together, and ``concerned`` are the files that they change or find changed;
     each step names the files of which its commit leaves out a part. Raise TreeError if git does not track the
-    package, one of these files has uncommitted changes, or another git operation is in progress, and
-    RefusedCommitError if git or a hook rejects a commit.
+    package, or one of these files has uncommitted changes, and RefusedCommitError if git or a hook rejects a commit.
     """
-    require_committable(tree)
     changes = {change.file: (change.before, change.after) for change in whole.changes}
     require_committed(tree, changes, kinds_of(whole))
     _require_found_committed(tree, concerned)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.drafting import difference
-from patchkit.drafting.change import GivenFile
 from patchkit.errors import UsageError
 from patchkit.patchset.unified import DiffOptions
 from patchkit.series.release import is_release, release
@@ -25,7 +24,7 @@ from patchkit.tree.tree import OverlayTree, open_tree
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from patchkit.drafting.change import Facts
+    from patchkit.drafting.change import Facts, GivenFile
     from patchkit.tree.tree import Tree
 
 SERIES = "series"
@@ -127,8 +126,7 @@ class Source:
         Raise UsageError if a name is none of a change, a diff does not fit its base, or nothing is changed.
         """
         changes: list[GivenChange] = []
-        base, made = self._from(), dict[str, GivenFile]()
-        for change in self._read(base, onto, made):
+        for change in self._read(onto, {}):
             here = tuple(file for file in change.outside if has_outside(onto, file.file))
             others = [difference.outside(file) for file in change.outside if file not in here]
             files = change.files
@@ -148,16 +146,17 @@ class Source:
             )
         return _named(changes)
 
-    def _read(self, base: Tree | None, onto: Tree, made: dict[str, GivenFile]) -> Iterator[GivenChange]:
+    def _read(self, onto: Tree, made: dict[str, GivenFile]) -> Iterator[GivenChange]:
+        commits = {name: self._commits(name) for name in self._names if not Path(name).exists()}
+        # Misspelt names are refused before a release is downloaded.
+        base = self._from()
         for name in self._names:
             path = Path(name)
-            if path.is_dir():
-                for file in patches_in(path):
-                    yield from self._diffs(file, base, onto, made)
-            elif path.exists():
-                yield from self._diffs(path, base, onto, made)
+            if name in commits:
+                yield from (self._commit(commit, base) for commit in commits[name])
             else:
-                yield from (self._commit(commit, base) for commit in self._commits(name))
+                for file in patches_in(path) if path.is_dir() else (path,):
+                    yield from self._diffs(file, base, onto, made)
 
     def _diffs(
         self, path: Path, base: Tree | None, onto: Tree, made: dict[str, GivenFile]

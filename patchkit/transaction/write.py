@@ -27,11 +27,11 @@ from patchkit.plan import record
 from patchkit.plan.record import is_file, is_outside, is_record_file
 from patchkit.transaction import byte_code
 from patchkit.transaction.folder import Folder
+from patchkit.transaction.history import checkout_of
 from patchkit.transaction.journal import Journal, Kinds
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import FileKind, Swap, digest_of, staged_name, unfinished_name
-from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import top_around
 from patchkit.tree.names import is_unsafe
 from patchkit.tree.tree import CheckoutTree, ReadTree
@@ -178,7 +178,7 @@ def record_path(tree: CheckoutTree) -> Path:
         return existing
     paths = tree.record_paths
     with suppress(TreeError):
-        if Checkout.tracking(tree.package, "__init__.py") is not None:
+        if checkout_of(tree.package) is not None:
             return paths[0]
     return paths[-1]
 

@@ -37,6 +37,7 @@ _REDUCED: memory.RecentCache[bytes, Reduction] = memory.RecentCache(512)
 _DEFINITION = re.compile(rb"\n(?:class|(?:async )?def) ([^\s(:\[\\]+)")
 # Looks ahead, since the name after the last word of a comment, "class", may be the next line's "def".
 _NAMED = re.compile(rb"(?:class|def)\s+(?=([^\s(:\[\\]+))")
+_MARKER = re.compile(rb"^<{7} ", re.MULTILINE)
 _VALIDATE = cst.CSTNode.__post_init__
 
 
@@ -203,9 +204,11 @@ class Modules:
         except cst.ParserSyntaxError as error:
             fault = fault_of(source)  # libcst often names a later line.
             line = fault.line if fault is not None else error.raw_line
-            raise TreeError(
-                "not valid Python", where=f"{file}:{line}", advice="fix the file and try again"
-            ) from None
+            what, advice = "not valid Python", "fix the file and try again"
+            if marker := _MARKER.search(source):
+                line = source.count(b"\n", 0, marker.start()) + 1
+                what, advice = "conflict markers of a merge", "resolve the conflict and try again"
+            raise TreeError(what, where=f"{file}:{line}", advice=advice) from None
         except (UnicodeError, LookupError, SyntaxError):  # An escape in a coding can give half a character.
             raise TreeError(
                 "neither UTF-8 nor the encoding in its coding line",

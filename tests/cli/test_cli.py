@@ -314,7 +314,7 @@ def test_revert_refuses_what_it_cannot_tell_apart(tree: CheckoutTree) -> None:
 def test_revert_of_several_advises_to_keep_going(tree: CheckoutTree) -> None:
     run("apply", tree.root)
     edit(tree, MIRROR, b"guard = 1", b"guard = 2")
-    assert "--keep-going reverts the other patches" in refusal("revert", tree.root, code=3)
+    assert "--keep-going reverts each patch that it can" in refusal("revert", tree.root, code=3)
     assert "--keep-going" not in refusal("revert", tree.root, "t-guard", code=3)
     assert "--keep-going" not in run("revert", tree.root, "--keep-going", code=1).output
 

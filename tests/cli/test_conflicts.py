@@ -66,6 +66,22 @@ def conflicting(patch_folder: Path) -> None:
     add_patch(patch_folder, "t-copy", attribute(MIRROR, "Mirror", "sure = True"), COPY)
 
 
+def test_markers_that_were_removed_with_the_wanted_code_are_not_shown_as_a_change_to_accept(
+    checkout: CheckoutTree,
+) -> None:
+    found = checkout.read(MIRROR)
+    run("apply", checkout.root, "t-copy", "--markers", "--allow-dirty", code=1)
+    text = (checkout.package / MIRROR).read_text()
+    kept = re.sub(r"<<<<<<< .*\n((?:.*\n)*?)\|\|\|\|\|\|\| (?:.*\n)*?>>>>>>> .*\n", r"\1", text)
+    (checkout.package / MIRROR).write_text(kept)
+    output = run("status", checkout.root).stdout
+    assert f"--> {MIRROR}: Mirror.host" in output
+    assert "<<<<<<<" not in output
+    assert "--accept" not in output
+    run("revert", checkout.root)
+    assert checkout.read(MIRROR) == found
+
+
 def test_diff_shows_the_site_as_found_as_expected_and_the_edit(checkout: CheckoutTree) -> None:
     result = run("diff", checkout.root, "t-copy", code=3)
     assert f"t-copy  copy: no copy where nobody asks\n  --> {MIRROR}:5: Mirror.host\n" in result.stderr

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import answer, run, states_in
+from support.repositories import committing
 from support.toys import ABRUPT, CRLF, MIRROR, SOURCES, checked_in, edit, everything, git
 
 from patchkit.errors import TreeError
@@ -155,6 +156,7 @@ MARKS = ["--assume-unchanged", "--skip-worktree"]
 def test_a_marked_file_that_is_there_is_judged_by_its_content(
     checkout: CheckoutTree, marks: list[str]
 ) -> None:
+    committing(checkout)
     for mark in marks:
         git(checkout.package, "update-index", mark, MIRROR)
     assert set(states_in(answer("status", checkout.root)).values()) == {"pending"}

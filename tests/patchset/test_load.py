@@ -13,7 +13,7 @@ from support.toys import add_patch, patch_text
 from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.kinds.rewrite import Rewrite
-from patchkit.errors import UsageError
+from patchkit.errors import UsageError, spelling_hint
 from patchkit.patchset import convert, load, schema
 from patchkit.patchset.patch import Address, Edit
 from patchkit.patchset.select import PatchSet
@@ -115,6 +115,10 @@ def test_unknown_patch_is_refused_with_the_nearest_name(built_in: Path) -> None:
         load.patches().get("b-dsk")
     with pytest.raises(UsageError, match=r"did you mean b-desk\?"):
         load.patches().select(["a-lamp", "desk"])
+
+
+def test_of_names_that_are_equally_near_one_with_swapped_letters_is_named() -> None:
+    assert spelling_hint("26182", ["26824", "26128", "26241"]) == "did you mean 26128? "
 
 
 def test_empty_set_has_no_nearest_name() -> None:

@@ -755,7 +755,10 @@ def test_everything_else_in_the_file_stays_as_it_is() -> None:
     ("content", "reason"),
     [
         (b"def lend(:\n", r"srt/desk\.py:1: not valid Python"),
-        (b"class Desk:\n    size = 1\n<<<<<<< HEAD\n    size = 2\n", r"srt/desk\.py:3: not valid Python"),
+        (
+            b"class Desk:\n    size = 1\n<<<<<<< HEAD\n    size = 2\n",
+            r"srt/desk\.py:3: conflict markers of a merge: resolve",
+        ),
         (b"x = (\n\n", r"srt/desk\.py:\d+: not valid Python"),
         (b"x = 1\0\n", r"srt/desk\.py:1: not valid Python"),
         (b"x = '\xe9'\n", r"srt/desk\.py: neither UTF-8"),

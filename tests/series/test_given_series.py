@@ -327,6 +327,9 @@ def test_a_release_that_no_tag_names_is_downloaded_once_and_offline_is_an_error_
     assert "no tag names release 0.5.99, and it could not be downloaded (ERROR: No matching" in " ".join(
         output.split()
     )
+    run(
+        "port", tmp_path / "its.patch", *words[2:], "0.5.98", code=2
+    )  # A misspelt name is refused before that.
     for _ in range(2):
         run(*words, "0.5.13")
     assert asked == ["sglang==0.5.99", "sglang==0.5.13"]

@@ -105,7 +105,8 @@ def state(tree: CheckoutTree) -> tuple[object, ...]:
     left = sorted(str(path.relative_to(ledger)) for path in ledger.rglob("*")) if ledger.exists() else []
     status = git(tree.root, "status", "--porcelain")
     links = {str(path): os.readlink(path) for path in tree.root.iterdir() if path.is_symlink()}
-    left += git(tree.root, "for-each-ref", "refs/patchkit").splitlines()
+    left += git(tree.root, "for-each-ref", "refs/patchkit*").splitlines()
+    left += sorted(os.listdir(tree.root / ".git" / "refs"))
     return everything(tree.root), links, status, git(tree.root, "rev-parse", "HEAD"), git_folder, left
 
 

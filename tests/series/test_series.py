@@ -251,6 +251,16 @@ def test_half_a_merge_is_refused(fork: CheckoutTree) -> None:
     refused(fork, "a merge is in progress")
 
 
+def test_half_a_merge_is_named_rather_than_its_conflict_markers(fork: CheckoutTree) -> None:
+    (fork.root / ".git" / "MERGE_HEAD").write_text(git(fork.root, "rev-parse", "HEAD"))
+    (fork.package / MIRROR).write_text("<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> two\n")
+    refused(fork, "a merge is in progress")
+    assert (
+        "error: a merge is in progress"
+        in run("rebase", fork.root, "--onto", "HEAD", "--merge", code=4).stderr
+    )
+
+
 def test_an_unmerged_index_is_refused(fork: CheckoutTree) -> None:
     (fork.root / "notes.md").write_text("one\n")
     git(fork.root, "add", "notes.md")

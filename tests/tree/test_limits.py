@@ -121,6 +121,20 @@ def test_an_integer_within_the_limit_and_digits_in_a_text_are_read(tree: Checkou
     assert "bits" not in status.reason
 
 
+def test_patches_that_nest_too_deep_together_are_refused(tree: CheckoutTree) -> None:
+    def code(number: int) -> str:
+        return f"{'-' * 140}a.depth{number}"
+
+    (tree.package / FILE).write_text(f"x = {code(0)}\n")
+    stacked = [
+        toy(f"deep-{n}", statement("rewrite", "deepen", FILE, f"a.depth{n}", code(n + 1))) for n in range(20)
+    ]
+    with pytest.raises(
+        TreeError, match=r"base_attn_backend\.py contains an expression that is too deep with the"
+    ):
+        make_plan(tree, stacked)
+
+
 @pytest.mark.parametrize("kind", EXPRESSIONS)
 def test_what_nests_within_the_limit_is_patched(tree: CheckoutTree, kind: str) -> None:
     def code(depth: int) -> str:
