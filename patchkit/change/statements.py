@@ -298,14 +298,17 @@ def _elements(base: Group, theirs: Group, ours: Group, form: _Form = _Form.OTHER
     our_indices = {
         index: to_ours[from_theirs[index]] for index in from_theirs if from_theirs[index] in to_ours
     }
-    our_codes = {element.code for index, element in enumerate(o) if index not in to_ours.values()}
-    named = {
-        element.name: element.code
-        for index, element in enumerate(o)
-        if element.name and index not in to_ours.values()
+    own = {index: element for index, element in enumerate(o) if index not in to_ours.values()}
+    places = {element.code: index for index, element in own.items()}
+    named = {element.name: element.code for element in own.values() if element.name}
+    # What both add has its place in this tree, and the rest is added around it.
+    our_indices |= {
+        index: places[element.code]
+        for index, element in enumerate(t)
+        if index not in from_theirs and element.code in places
     }
     for index, element in enumerate(t):
-        if index in from_theirs or element.code in our_codes:
+        if index in from_theirs or element.code in places:
             continue
         if element.name in named:
             raise ClashError(f"the change adds `{element.code}`, and this tree has `{named[element.name]}`")

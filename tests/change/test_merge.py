@@ -1040,6 +1040,26 @@ def test_a_comment_that_this_tree_removed_does_not_come_with_the_statement_below
     assert again == result
 
 
+@pytest.mark.parametrize(
+    "around",
+    ["def f():\n{}", "def f():\n    if x:\n{}    b()\n", "class C:\n{}\n\nx = 1\n", "{}"],
+    ids=["function", "branch", "class", "file"],
+)
+@pytest.mark.parametrize("own", ["", "# Ours.\n", "y = 2\n"])
+def test_a_comment_that_this_tree_removed_does_not_come_with_a_statement_at_the_end_of_its_block(
+    around: str, own: str
+) -> None:
+    def block(text: str) -> str:
+        return around.format(textwrap.indent(text, " " * (around.partition("{")[0].count("\n") * 4)))
+
+    base, theirs = block("a = 1\n# Why.\n"), block("a = 1\n# Why.\nc = 3\n")
+    made, found = ported(base, theirs, block(f"a = 1\n{own}"))
+    wanted = block(f"a = 1\n{own}c = 3\n"), block(f"a = 1\nc = 3\n{own}")
+    assert made.split() in [text.split() for text in wanted]
+    assert ("changed" in dict(found)) is own.startswith("#")
+    assert ported(base, theirs, made)[0] == made
+
+
 def test_a_comment_that_this_tree_removed_does_not_come_with_the_statement_in_its_place() -> None:
     base = "def f():\n    a()\n    # Once.\n    x = 1\n    return x\n"
     theirs, ours = base.replace("x", "y"), base.replace("    # Once.\n", "") + "\n\nown = 1\n"

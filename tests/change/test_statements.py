@@ -58,6 +58,8 @@ MERGED = {
     ),
     "first elements": ("x = [z]", "x = [n, z]", "x = [m, z]", "x = [m, n, z]"),
     "last elements": ("x = [a]", "x = [a, n]", "x = [a, m]", "x = [a, m, n]"),
+    "elements before one that both add": ("x = [a]", "x = [a, n, z]", "x = [a, m, z]", "x = [a, n, m, z]"),
+    "elements behind one that both add": ("x = [a]", "x = [a, z, n]", "x = [a, z, m]", "x = [a, z, m, n]"),
     "the first word goes": ("await f(a)", "f(a)", "await f(b)", "f(b)"),
     "a keyword where another argument follows": ("f(a)", "f(a, k=1)", "f(a, b)", "f(a, b, k=1)"),
     "an argument where a keyword follows": ("f(a)", "f(a, b)", "f(a, k=1)", "f(a, b, k=1)"),
