@@ -473,7 +473,12 @@ class Merge:
         return place is not None
 
     def _add_names(self, alignment: Alignment, base: Item, theirs: Item) -> bool:
-        """Add the names of an import statement that the tree lacks."""
+        """Add the names of an import statement that the tree lacks, or has at another place."""
+        alike = {(item.kind, item.name): item for item in (theirs, base, *alignment.only_in_ours())}
+        home = alike[base.kind, base.name]
+        if self.policy is Policy.ADAPT and theirs.name == base.name and home not in {theirs, base}:
+            self._merge_item(base, theirs, home)
+            return True
         base_names, theirs_names = imported(base), imported(theirs)
         our_names = {name for item in alignment.ours.children if item.is_import for name in imported(item)}
         unmatched = [name for name in theirs_names if name not in base_names and name not in our_names]

@@ -954,6 +954,16 @@ def test_a_removed_import_goes_wherever_a_formatter_put_its_names() -> None:
     assert {outcome for outcome, _ in found} == {"landed", "changed"}
 
 
+def test_an_import_that_a_formatter_moved_gets_the_names_of_the_change() -> None:
+    base = "from b import c, d\nimport a\nfrom e import f\n\ng = 1\n"
+    theirs = base.replace("c, d", "c, n")
+    ours = "import a\nfrom e import f\nfrom b import c, d, own\n\ng = 1\n"
+    made, found = ported(base, theirs, ours)
+    assert made == ours.replace("d, own", "own, n")
+    assert {outcome for outcome, _ in found} == {"changed"}
+    assert ported(base, theirs, made)[0] == made
+
+
 def test_functions_on_one_line_are_told_by_their_names() -> None:
     base = "class A:\n    def f(self): return 1\n    def g(self): return 2\n"
     theirs = base.replace("return 2", "return 3")
