@@ -93,12 +93,19 @@ def _chained(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node])
     b, t, o = (Group(Token("", "("), chain.elements, Token("", ")")) for chain in present)
     _require_no_variant(b, t, o)
     merged = _elements(b, t, o).elements
+    if [element.code for element in merged] == [element.code for element in o.elements]:
+        return list(ours)
     row: list[Node] = []
     for index, element in enumerate(merged):
         if index:
             row.append(Token(" ", word))
         first, *rest = element.nodes
         row += [first if index == 0 or "\n" in _space_of(element) else _spaced(first, " "), *rest]
+    around = present[2].around or present[1].around
+    if around is not None:
+        (element,) = around.elements
+        row[0] = _spaced(row[0], _space_of(element))
+        row = [replace(around, elements=(replace(element, nodes=tuple(row)),))]
     return [*present[2].before, *row, *present[2].behind]
 
 
@@ -122,6 +129,8 @@ class _Chain:
     word: str
     elements: tuple[Element, ...]
     behind: Sequence[Node]
+    around: Group | None = None
+    """The brackets around all of its elements."""
 
 
 def _chain(row: Sequence[Node]) -> _Chain | None:
@@ -146,7 +155,13 @@ def _chain(row: Sequence[Node]) -> _Chain | None:
             nodes = []
         else:
             nodes.append(node)
-    return _Chain(row[:start], word, (*elements, Element(tuple(nodes))), row[end:]) if nodes else None
+    chain = _Chain(row[:start], word, (*elements, Element(tuple(nodes))), row[end:]) if nodes else None
+    around = nodes[0] if chain is not None and not word and len(nodes) == 1 else None
+    if isinstance(around, Group) and around.key == "(" and len(around.elements) == 1:
+        inner = None if around.elements[0].comma else _chain(around.elements[0].nodes)
+        if inner is not None and inner.word and not (inner.before or inner.behind):
+            return _Chain(row[:start], inner.word, inner.elements, row[end:], around)
+    return chain
 
 
 def _in_row(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
