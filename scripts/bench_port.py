@@ -5,6 +5,7 @@ usage: python scripts/bench_port.py drafts --repo CLONE [--commits N] [--seed N]
        python scripts/bench_port.py backwards --repo CLONE [--commits N] [--distances N,N] [--seed N] [-o FILE]
        python scripts/bench_port.py picks --repo FOLDER [--judge DIR] [-o FILE]
        python scripts/bench_port.py branches --repo FOLDER [--judge DIR] [-o FILE]
+       python scripts/bench_port.py fresh --repo FOLDER [--judge DIR] [-o FILE]
        python scripts/bench_port.py series --repo FOLDER [--judge DIR] [-o FILE]
        python scripts/bench_port.py humans --repo CLONE_OF_THE_PROJECT_WITH_PATCHES [-o FILE]
 
@@ -12,7 +13,8 @@ drafts: commits of sglang's main of March to June 2026 that change one to six fi
 its own on main a month before and a month later, as it is and without the commit. backwards: the same commits, each
 ported to main as it was a number of commits earlier. picks: commits that people picked into the forks of ``FORKS`` from
 commits whose tree differs in a file that changes; each of those is ported to the parent of the pick. branches: the
-same of ``BRANCHES``, drawn after what picks had shown was mended. series: the folders of patches in ``SERIES``; each
+same of ``BRANCHES``, drawn after what picks had shown was mended. fresh: the same of ``FRESH``, drawn after what
+branches had shown was mended, without the commits of both. series: the folders of patches in ``SERIES``; each
 patch is ported to the next release, with those before it as people have them there. The histories are in
 FOLDER/OWNER+NAME/repo, and each file is compared with the people's: it is equal if it has the same code and comments,
 and DIR has a folder with all versions of each other clean file of ``port``. humans: a project that keeps a patch for
@@ -107,6 +109,23 @@ FORKS = Drawn(
 )
 BRANCHES = Drawn(
     ("modal-projects/sglang", "modal-labs/sglang", "flytiger-eco/sglang-for-sail", "trevor-m/sglang"), 412, 60
+)
+FRESH = Drawn(
+    (
+        "narutolhy/sglang",
+        "seedleap/sglang",
+        "lifuhuang/sglang",
+        "scitix/sglang",
+        "guapisolo/sglang",
+        "JustinTong0323/sglang",
+        "HaiShaw/sglang",
+        "ch-wan/sglang",
+        "yushengsu-thu/sglang",
+        "ishandhanani/sglang",
+        "hubertlu-tw/sglang",
+    ),
+    413,
+    60,
 )
 PICKED_FILES = range(1, 21)
 
@@ -687,9 +706,18 @@ def outcome_of(original: bytes, text: bytes | None, wanted: bytes | None) -> str
     return "equal" if same else "different"
 
 
-def picks(folder: Path, judge: Path | None, drawn: Drawn = FORKS) -> dict[str, object]:
-    """Port the commits that people picked in forks to the parents of the picks, and compare with the picks."""
+def picks(
+    folder: Path, judge: Path | None, drawn: Drawn = FORKS, earlier: Sequence[Drawn] = ()
+) -> dict[str, object]:
+    """Port the commits that people picked in forks to the parents of the picks, and compare with the picks.
+
+    The commits that ``earlier`` sets have drawn are left out.
+    """
     taken: set[str] = set()
+    for other in earlier:
+        for name in other.repositories:
+            for _ in picks_of(history(folder, name), other, taken):
+                pass
     rows = {
         name: beside_people(name, picks_of(history(folder, name), drawn, taken), judge)
         for name in drawn.repositories
@@ -839,7 +867,9 @@ def code(lines: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str]) -> int:
     """Measure one source, and print and save the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("source", choices=("drafts", "backwards", "picks", "branches", "series", "humans"))
+    parser.add_argument(
+        "source", choices=("drafts", "backwards", "picks", "branches", "fresh", "series", "humans")
+    )
     parser.add_argument("--repo", type=Path, required=True)
     parser.add_argument("--commits", type=int, default=200)
     parser.add_argument("--distances", default="50,150,400,1000")
@@ -855,8 +885,9 @@ def main(arguments: Sequence[str]) -> int:
             found = backwards(options.repo, options.commits, distances, options.seed)
         else:
             branches = functools.partial(picks, drawn=BRANCHES)
+            fresh = functools.partial(picks, drawn=FRESH, earlier=(FORKS, BRANCHES))
             beside: Mapping[str, Callable[[Path, Path | None], dict[str, object]]]
-            beside = {"picks": picks, "branches": branches, "series": series}
+            beside = {"picks": picks, "branches": branches, "fresh": fresh, "series": series}
             found = (
                 beside[options.source](options.repo, options.judge)
                 if options.source in beside

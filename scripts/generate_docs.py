@@ -307,7 +307,7 @@ def _kept(edits: Counter[str]) -> list[str]:
 def ported_beside_people() -> str:
     """Return how ports of picks and of folders of patches compare with what people did."""
     told = []
-    for name in ("picks", "branches", "series"):
+    for name in ("picks", "branches", "fresh", "series"):
         sample = _ported()[name]
         tools: dict[str, Counter[str]] = {}
         for row in sample["repositories"].values():

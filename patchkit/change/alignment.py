@@ -122,8 +122,8 @@ class Alignment:
         ]
         leads = [(one.lead, ours.lead) for one, ours in ends if ours is not None]
         if not following:
-            leads.append((self.base.tail, self.ours.tail))
-        stays = {line for item in following for line in stripped_lines(item.lead)}
+            leads.append((self.base.lead_behind, self.ours.lead_behind))
+        stays = stripped_lines(following[0].lead if following else self.theirs.lead_behind)
         return {
             line: loses_comments(ours, base, "")
             for base, ours in leads

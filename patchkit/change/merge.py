@@ -136,7 +136,11 @@ class Merge:
         is_nested = (
             base.children and theirs.children and ours.children and base.form == theirs.form == ours.form
         )
-        if is_nested and (ours.own_dedented != base_text or self.log.is_refused_inside(base, theirs)):
+        if is_nested and (
+            ours.own_dedented != base_text
+            or self._has_lost_comment(base, theirs, ours)
+            or self.log.is_refused_inside(base, theirs)
+        ):
             self._merge_header(base, theirs, ours)
             self._merge_parts(base, theirs, ours)
         elif self.log.is_refused((theirs, ""), base=base, theirs=theirs, region=Region.of(ours)):
@@ -148,6 +152,12 @@ class Merge:
             self._record_present(base, theirs, ours)
         else:
             self._merge_texts(base, theirs, ours)
+
+    def _has_lost_comment(self, base: Item, theirs: Item, ours: Item) -> bool:
+        """Return whether a comment behind the last statement, which this tree removed, is inside in the change."""
+        behind, ours_behind = (stripped_lines(item.lead_behind) for item in (base, ours))
+        lost = set(behind).difference(ours_behind)
+        return self.policy is Policy.ADAPT and not lost.isdisjoint(stripped_lines(theirs.own) if lost else ())
 
     def _record_present(self, base: Item, theirs: Item, ours: Item) -> None:
         """Record that the code of an edit is already there, and whether its comments are."""
@@ -463,7 +473,12 @@ class Merge:
         return place is not None
 
     def _add_names(self, alignment: Alignment, base: Item, theirs: Item) -> bool:
-        """Add the names of an import statement that the tree lacks."""
+        """Add the names of an import statement that the tree lacks, or has at another place."""
+        alike = {(item.kind, item.name): item for item in (theirs, base, *alignment.only_in_ours())}
+        home = alike[base.kind, base.name]
+        if self.policy is Policy.ADAPT and theirs.name == base.name and home not in {theirs, base}:
+            self._merge_item(base, theirs, home)
+            return True
         base_names, theirs_names = imported(base), imported(theirs)
         our_names = {name for item in alignment.ours.children if item.is_import for name in imported(item)}
         unmatched = [name for name in theirs_names if name not in base_names and name not in our_names]

@@ -112,6 +112,17 @@ class Item:
         return self.indent + STEP if self.parent is not None else ""
 
     @property
+    def lead_behind(self) -> str:
+        """The comments and blank lines behind its last part: above what follows, or at the end of the file."""
+        item = self
+        while item.parent is not None:
+            following = item.parent.children[item.parent.children.index(item) + 1 :]
+            if following:
+                return following[0].lead
+            item = item.parent
+        return item.tail
+
+    @property
     def documentation(self) -> str:
         """The text, without white space, of a statement that is only a string; else an empty string."""
         node = self.nodes[0] if len(self.nodes) == 1 else None

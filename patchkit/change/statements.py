@@ -93,12 +93,19 @@ def _chained(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node])
     b, t, o = (Group(Token("", "("), chain.elements, Token("", ")")) for chain in present)
     _require_no_variant(b, t, o)
     merged = _elements(b, t, o).elements
+    if [element.code for element in merged] == [element.code for element in o.elements]:
+        return list(ours)
     row: list[Node] = []
     for index, element in enumerate(merged):
         if index:
             row.append(Token(" ", word))
         first, *rest = element.nodes
         row += [first if index == 0 or "\n" in _space_of(element) else _spaced(first, " "), *rest]
+    around = present[2].around or present[1].around
+    if around is not None:
+        (element,) = around.elements
+        row[0] = _spaced(row[0], _space_of(element))
+        row = [replace(around, elements=(replace(element, nodes=tuple(row)),))]
     return [*present[2].before, *row, *present[2].behind]
 
 
@@ -122,6 +129,8 @@ class _Chain:
     word: str
     elements: tuple[Element, ...]
     behind: Sequence[Node]
+    around: Group | None = None
+    """The brackets around all of its elements."""
 
 
 def _chain(row: Sequence[Node]) -> _Chain | None:
@@ -146,7 +155,13 @@ def _chain(row: Sequence[Node]) -> _Chain | None:
             nodes = []
         else:
             nodes.append(node)
-    return _Chain(row[:start], word, (*elements, Element(tuple(nodes))), row[end:]) if nodes else None
+    chain = _Chain(row[:start], word, (*elements, Element(tuple(nodes))), row[end:]) if nodes else None
+    around = nodes[0] if chain is not None and not word and len(nodes) == 1 else None
+    if isinstance(around, Group) and around.key == "(" and len(around.elements) == 1:
+        inner = None if around.elements[0].comma else _chain(around.elements[0].nodes)
+        if inner is not None and inner.word and not (inner.before or inner.behind):
+            return _Chain(row[:start], inner.word, inner.elements, row[end:], around)
+    return chain
 
 
 def _in_row(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
@@ -298,14 +313,17 @@ def _elements(base: Group, theirs: Group, ours: Group, form: _Form = _Form.OTHER
     our_indices = {
         index: to_ours[from_theirs[index]] for index in from_theirs if from_theirs[index] in to_ours
     }
-    our_codes = {element.code for index, element in enumerate(o) if index not in to_ours.values()}
-    named = {
-        element.name: element.code
-        for index, element in enumerate(o)
-        if element.name and index not in to_ours.values()
+    own = {index: element for index, element in enumerate(o) if index not in to_ours.values()}
+    places = {element.code: index for index, element in own.items()}
+    named = {element.name: element.code for element in own.values() if element.name}
+    # What both add has its place in this tree, and the rest is added around it.
+    our_indices |= {
+        index: places[element.code]
+        for index, element in enumerate(t)
+        if index not in from_theirs and element.code in places
     }
     for index, element in enumerate(t):
-        if index in from_theirs or element.code in our_codes:
+        if index in from_theirs or element.code in places:
             continue
         if element.name in named:
             raise ClashError(f"the change adds `{element.code}`, and this tree has `{named[element.name]}`")

@@ -954,6 +954,16 @@ def test_a_removed_import_goes_wherever_a_formatter_put_its_names() -> None:
     assert {outcome for outcome, _ in found} == {"landed", "changed"}
 
 
+def test_an_import_that_a_formatter_moved_gets_the_names_of_the_change() -> None:
+    base = "from b import c, d\nimport a\nfrom e import f\n\ng = 1\n"
+    theirs = base.replace("c, d", "c, n")
+    ours = "import a\nfrom e import f\nfrom b import c, d, own\n\ng = 1\n"
+    made, found = ported(base, theirs, ours)
+    assert made == ours.replace("d, own", "own, n")
+    assert {outcome for outcome, _ in found} == {"changed"}
+    assert ported(base, theirs, made)[0] == made
+
+
 def test_functions_on_one_line_are_told_by_their_names() -> None:
     base = "class A:\n    def f(self): return 1\n    def g(self): return 2\n"
     theirs = base.replace("return 2", "return 3")
@@ -1038,6 +1048,26 @@ def test_a_comment_that_this_tree_removed_does_not_come_with_the_statement_below
     assert outcome in dict(found)
     again, _ = ported(BADGES, changed, result)
     assert again == result
+
+
+@pytest.mark.parametrize(
+    "around",
+    ["def f():\n{}", "def f():\n    if x:\n{}    b()\n", "class C:\n{}\n\nx = 1\n", "{}"],
+    ids=["function", "branch", "class", "file"],
+)
+@pytest.mark.parametrize("own", ["", "# Ours.\n", "y = 2\n"])
+def test_a_comment_that_this_tree_removed_does_not_come_with_a_statement_at_the_end_of_its_block(
+    around: str, own: str
+) -> None:
+    def block(text: str) -> str:
+        return around.format(textwrap.indent(text, " " * (around.partition("{")[0].count("\n") * 4)))
+
+    base, theirs = block("a = 1\n# Why.\n"), block("a = 1\n# Why.\nc = 3\n")
+    made, found = ported(base, theirs, block(f"a = 1\n{own}"))
+    wanted = block(f"a = 1\n{own}c = 3\n"), block(f"a = 1\nc = 3\n{own}")
+    assert made.split() in [text.split() for text in wanted]
+    assert ("changed" in dict(found)) is own.startswith("#")
+    assert ported(base, theirs, made)[0] == made
 
 
 def test_a_comment_that_this_tree_removed_does_not_come_with_the_statement_in_its_place() -> None:

@@ -24,6 +24,18 @@ MERGED = {
         "def f(self, a, c=2) -> None:",
     ),
     "conditions of a chain": ("if a and b and c:", "if a and b and d:", "if a and c:", "if a and d:"),
+    "a condition that this version has in brackets": (
+        "if a and b:",
+        "if (\n    a\n    and b\n    and c\n):",
+        "if (\n    a\n    and b\n    and c\n    and d\n):",
+        "if (\n    a\n    and b\n    and c\n    and d\n):",
+    ),
+    "conditions that one version has in brackets": (
+        "if a and b:",
+        "if (a and b and c):",
+        "if d and a and b:",
+        "if (d and a and b and c):",
+    ),
     "another condition where one is missing": ("if a and b:", "if a and b and c:", "if a:", "if a and c:"),
     "the last element of one line": ("f(a)", "f(a, b)", "f(\n    a,\n)", "f(\n    a, b,\n)"),
     "the only element that both had, with a comma behind the last": (
@@ -58,6 +70,8 @@ MERGED = {
     ),
     "first elements": ("x = [z]", "x = [n, z]", "x = [m, z]", "x = [m, n, z]"),
     "last elements": ("x = [a]", "x = [a, n]", "x = [a, m]", "x = [a, m, n]"),
+    "elements before one that both add": ("x = [a]", "x = [a, n, z]", "x = [a, m, z]", "x = [a, n, m, z]"),
+    "elements behind one that both add": ("x = [a]", "x = [a, z, n]", "x = [a, z, m]", "x = [a, z, m, n]"),
     "the first word goes": ("await f(a)", "f(a)", "await f(b)", "f(b)"),
     "a keyword where another argument follows": ("f(a)", "f(a, k=1)", "f(a, b)", "f(a, b, k=1)"),
     "an argument where a keyword follows": ("f(a)", "f(a, b)", "f(a, k=1)", "f(a, b, k=1)"),
