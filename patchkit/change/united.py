@@ -18,7 +18,8 @@ from patchkit.change.effects import effects, order_matters
 from patchkit.change.imports import bound, import_of, imported
 from patchkit.change.outline import Item, NoOutlineError, dumped, outline
 from patchkit.change.output import Output
-from patchkit.change.statements import as_code, merged_header, merged_statement
+from patchkit.change.pairing import equal_positions
+from patchkit.change.statements import Form, as_code, form_of, merged_header, merged_statement
 from patchkit.change.tokens import ClashError, Element, Group, parsed, shifted, words
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _ODD_SPACE = re.compile(r"\w \(|\. \w")
 _WORD = re.compile(r"[\w\"']")
 _SIGNS = frozenset("()[]{},")
+_ASSERTION = re.compile(r"assert |self\.assert[A-Z]")
 _DEFINITION = re.compile(r"^(?:async\s+def|def|class)\b", re.MULTILINE)
 
 _STILL = frozenset(
@@ -217,6 +219,8 @@ def _is_still(item: Item) -> bool:
 
 def _agreed(texts: Sequence[str], kind: str) -> str:
     """Return the merge of three versions of a statement or header; empty unless it is the same in both directions."""
+    if _ASSERTION.match(texts[0]):  # One may change what is tested, the other what is expected.
+        return ""
     starts = [_DEFINITION.search(text) for text in texts]
     decorators = [text[: start.start() if start else 0] for text, start in zip(texts, starts, strict=True)]
     if kind and any(decorators):
@@ -263,14 +267,46 @@ def _is_apart(rows: Sequence[Sequence[Node]]) -> bool:
     if base not in (ours, theirs):
         return [node.code for node in rows[1]] == [node.code for node in rows[2]]
     if not base == ours == theirs:
-        return True
-    for groups in zip(*rows, strict=True):
+        return not _calls_another(*(rows if base == theirs else (rows[0], rows[2], rows[1])))
+    for index, groups in enumerate(zip(*rows, strict=True)):
         groups_elements = [group.elements for group in groups if isinstance(group, Group)]
-        if len(groups_elements) == len(rows) and not all(
-            _is_apart([element.nodes for element in row]) for row in _aligned(groups_elements)
+        if len(groups_elements) == len(rows) and not (
+            _add_apart(groups_elements, rows[0], index)
+            and all(_is_apart([element.nodes for element in row]) for row in _aligned(groups_elements))
         ):
             return False
     return True
+
+
+def _calls_another(base: Sequence[Node], changed: Sequence[Node], other: Sequence[Node]) -> bool:
+    """Return whether a row calls another function where the other side passes other arguments, not other values."""
+    keys = [[node.key for node in row] for row in (base, changed)]
+    places = equal_positions(*keys)
+    for index, groups in enumerate(zip(base, other, strict=True)):
+        before, after = (_names(group.elements) if isinstance(group, Group) else None for group in groups)
+        callee = keys[0][index - 1] if index else ""
+        place = places.get(index)
+        if (
+            before != after
+            and callee.isidentifier()
+            and (place is None or keys[1][place - 1 :][:1] != [callee])
+        ):
+            return True
+    return False
+
+
+def _names(elements: Sequence[Element]) -> Counter[str]:
+    return Counter(element.name for element in elements)
+
+
+def _add_apart(versions: Sequence[Sequence[Element]], row: Sequence[Node], index: int) -> bool:
+    """Return whether both may add to a group of a row: not to a returned tuple, nor a position and a name to a call."""
+    base, *sides = (_names(version) for version in versions)
+    one, other = (side - base for side in sides)
+    if index and row[index - 1].key == "return" and one and other:
+        return False
+    is_call = form_of(row, index) is Form.CALL
+    return not (is_call and any(a[""] and set(b) - {""} for a, b in ((one, other), (other, one))))
 
 
 def _aligned(versions: Sequence[Sequence[Element]]) -> Iterator[tuple[Element, ...]]:
