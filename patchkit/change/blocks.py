@@ -151,6 +151,12 @@ def merged_counts(base: str, ours: str, theirs: str, result: str) -> bool:
     return not uneven
 
 
+def restores(base: str, ours: str, theirs: str) -> bool:
+    """Return whether one side adds a statement once more to the block from which the other one removes it."""
+    b, o, t = map(_counted, (base, ours, theirs))
+    return any((o[path] - b[path]) * (t[path] - b[path]) < 0 for path in b)
+
+
 def adds_twice(base: str, ours: str, theirs: str, result: str) -> bool:
     """Return whether a merge has a statement that both sides add more often than that."""
     uneven, both = _uneven(base, ours, theirs, result)
@@ -159,10 +165,7 @@ def adds_twice(base: str, ours: str, theirs: str, result: str) -> bool:
 
 def _uneven(base: str, ours: str, theirs: str, result: str) -> tuple[dict[_Header, int], set[_Header]]:
     """Return how much more often a merge has a statement than both sides leave it, and the statements both add."""
-    paths = [
-        Counter(path for path, _ in _statements([(node, ()) for node in parsed(text).body]))
-        for text in (base, ours, theirs, result)
-    ]
+    paths = [*map(_counted, (base, ours, theirs, result))]
     b, o, t, r = (Counter(path[-1] for path in counted.elements()) for counted in paths)
     added = o - b, t - b
     both = added[0] & added[1]
@@ -175,6 +178,10 @@ def _uneven(base: str, ours: str, theirs: str, result: str) -> tuple[dict[_Heade
         for header, number in wanted.items()
         if r[header] != number and not (header in twice and r[header] == o[header] + t[header] - b[header])
     }, set(both)
+
+
+def _counted(text: str) -> Counter[_Path]:
+    return Counter(path for path, _ in _statements([(node, ()) for node in parsed(text).body]))
 
 
 def _functions(path: _Path) -> _Path:

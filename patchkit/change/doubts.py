@@ -13,7 +13,7 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from patchkit.change.blocks import adds_twice, merged_count
+from patchkit.change.blocks import adds_twice, merged_count, restores
 from patchkit.change.lines import hunks
 from patchkit.change.tokens import is_prose, words
 from patchkit.tree.nodes import DEFINITIONS, bound_names
@@ -45,6 +45,7 @@ def is_doubtful(sides: Three, merged: Three) -> bool:
         or _calls_changed(sides)
         or _imports_moved(sides)
         or _assign_alike(sides)
+        or restores(*sides)
         or _misplaces(sides, merged)
     )
 

@@ -30,6 +30,8 @@ from patchkit.tree.text import decoded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from patchkit.change.united import Three
+
 _MARKER = 7
 _MAX_LINES = 100_000
 """The most lines that are merged for the conflicts of one file together; more take longer than a person waits."""
@@ -158,9 +160,11 @@ def _sure(sides: Sides) -> str | None:
     """Return the merge of two sides; None if both directions refuse it or they differ, or if something is lost."""
     if any(fault_of(text) is not None for text in sides):
         return None
-    alike = sides
+    alike: Three | None = sides
     with suppress(NoOutlineError):
-        alike = Sides(*united(sides, Correspondence()))
+        alike = united(sides, Correspondence())
+    if alike is None:
+        return None
     base, ours, theirs = (text.encode() for text in alike)
     versions: list[str] = []
     for pair in ((theirs, ours), (ours, theirs)):

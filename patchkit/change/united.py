@@ -43,11 +43,17 @@ Three = tuple[str, str, str]
 """Base, ours and theirs."""
 
 
-def united(versions: Three, correspondence: Correspondence) -> Three:
-    """Return three versions of a file with what fits together in all of them; NoOutlineError if one is not Python."""
+def united(versions: Three, correspondence: Correspondence) -> Three | None:
+    """Return three versions of a file with what fits together in all of them; NoOutlineError if one is not Python.
+
+    None if one side adds a statement to some that the other replaces by others, or a branch where it changes a test.
+    """
     base, ours, theirs = (outline(text) for text in versions)
     outputs = Output(), Output(), Output()
-    _Union(correspondence, outputs).unite(base, ours, theirs)
+    union = _Union(correspondence, outputs)
+    union.unite(base, ours, theirs)
+    if union.is_at_odds:
+        return None
     texts = tuple(output.render(item) for output, item in zip(outputs, (base, ours, theirs), strict=True))
     return texts[0], texts[1], texts[2]
 
@@ -56,6 +62,7 @@ class _Union:
     def __init__(self, correspondence: Correspondence, outputs: tuple[Output, Output, Output]) -> None:
         self._correspondence = correspondence
         self._outputs = outputs
+        self.is_at_odds = False
 
     def unite(self, *items: Item) -> None:
         """Unite the parts of three versions of an item."""
@@ -77,6 +84,7 @@ class _Union:
                 agreed = _agreed(heads, base.kind)
                 for output, item in zip(self._outputs, items, strict=True) if agreed else ():
                     output.write_head(item, agreed)
+            self.is_at_odds |= base.kind == "If" and _adds_branch(*items)
             self.unite(*items)
         elif not any(item.children or item.is_import or len(item.nodes) != 1 for item in items):
             agreed = _agreed([item.own_dedented for item in items], "")
@@ -107,6 +115,8 @@ class _Union:
                 self._unite_item(*(run[0] for run in gaps_of_items))
             elif gaps_of_items[0] and (wrapped := _wrapped(*gaps_of_items)):
                 self._wrap(items, last, end, wrapped)
+            elif not base.is_scope and _adds_to_replaced(*gaps_of_items):
+                self.is_at_odds = True
             elif (
                 not gaps_of_items[0]
                 and (base.parent is None or not base.is_scope)
@@ -133,6 +143,20 @@ class _Union:
                 for part in item.children[low + 1 : high]:
                     output.delete(part)
                 output.insert(item, low + 1, shifted(text, "", item.inner_indent))
+
+
+def _adds_branch(base: Item, ours: Item, theirs: Item) -> bool:
+    """Return whether one side adds or removes a branch of a condition that the other one changes."""
+    heads, *sides = ([part.head_dedented for part in item.children] for item in (base, ours, theirs))
+    return any(len(one) != len(heads) and other not in (heads, one) for one, other in (sides, sides[::-1]))
+
+
+def _adds_to_replaced(*runs: Sequence[Item]) -> bool:
+    """Return whether one side of a run replaces statements to which the other one adds."""
+    base, ours, theirs = ({item.code for item in run} for run in runs)
+    return any(
+        base - one and one - base and other - base - one for one, other in ((ours, theirs), (theirs, ours))
+    )
 
 
 def _wrapped(base: Sequence[Item], ours: Sequence[Item], theirs: Sequence[Item]) -> Three | None:
