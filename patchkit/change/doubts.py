@@ -28,6 +28,8 @@ _WORDS = frozenset((*keyword.kwlist, "self", "cls"))
 """Names that no side can replace by others."""
 _METHODS = frozenset(name for kind in (str, list, dict, set) for name in dir(kind))
 """Methods of built-in types, which other code can replace without another name for them."""
+_PRIVATE = re.compile(r"""(?<=[.'"])_[^\W_]\w*""")
+"""A private name, as an attribute or at the start of a string."""
 _MIN_NUMBERS = 2
 """The fewest numbers, all different, that are a numbering."""
 _KINDS = frozenset(
@@ -42,6 +44,7 @@ def is_doubtful(sides: Three, merged: Three) -> bool:
     return (
         _uses_replaced(sides)
         or _uses_replaced_inside(sides)
+        or _uses_lost(sides)
         or _calls_changed(sides)
         or _imports_moved(sides)
         or _assign_alike(sides)
@@ -149,6 +152,18 @@ def _uses_replaced(sides: Three) -> bool:
         if not one - base:  # It only removes.
             names = {name for name in names if name.startswith("self.")}
         if names and (_is_unbound(names, before, text, beside) or names & _replaced(before, text)):
+            return True
+    return False
+
+
+def _uses_lost(sides: Three) -> bool:
+    """Return whether one side names something private once more, also in a string, that the other no longer names."""
+    before, *texts = sides
+    base, ours, theirs = (Counter(_PRIVATE.findall(text)) for text in sides)
+    for one, other, there in ((ours, theirs, texts[1]), (theirs, ours, texts[0])):
+        names = {name for name in base if not one[name] and other[name] > base[name]}
+        # What the other side binds is its own.
+        if names and not names <= (_bound(parsed(there)) - _bound(parsed(before))).keys():
             return True
     return False
 

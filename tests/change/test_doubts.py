@@ -161,3 +161,12 @@ def test_one_side_removes_what_the_other_adds_once_more() -> None:
     assert not is_whole(
         base, changed(base, ("A = 7\n\n\n", "")), changed(base, ("A = 7\n", "A = 7\nA = 7\n"))
     )
+
+
+@pytest.mark.parametrize("used", ["    desk._ring(2)\n", '    patch("desk._ring")\n'])
+def test_one_side_names_something_private_that_the_other_no_longer_names(used: str) -> None:
+    base = f'{TESTS}\n\n@patch("desk." "Desk._ring")\ndef test_ring():\n    call(1)\n'
+    gone = changed(base, ('@patch("desk." "Desk._ring")\ndef test_ring():\n    call(1)\n', "pass\n"))
+    added = changed(base, ("    call(run)\n", f"    call(run)\n{used}"))
+    assert not is_whole(base, gone, added)
+    assert is_whole(base, gone, added.replace("_ring(2)", "ring(2)").replace('"desk._ring"', '"desk.ring"'))
