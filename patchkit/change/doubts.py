@@ -53,9 +53,9 @@ def is_doubtful(sides: Three, merged: Three) -> bool:
     )
 
 
-def has_twice(sides: Three, result: str) -> bool:
-    """Return whether a merge has something twice that each side has or adds once, or gives a number twice."""
-    return _elements_twice(sides, result) or adds_twice(*sides, result)
+def has_too_much(sides: Three, result: str) -> bool:
+    """Return whether a merge has something twice that both sides add, a number twice, or an import that one removes."""
+    return _elements_twice(sides, result) or adds_twice(*sides, result) or restores_imports(sides, result)
 
 
 def _assign_alike(sides: Three) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchkit.change import exact
 from patchkit.change.blocks import merged_counts, same_statements
 from patchkit.change.correspondence import Correspondence
-from patchkit.change.doubts import has_twice, imports_twice, is_about_more, is_doubtful, restores_imports
+from patchkit.change.doubts import has_too_much, imports_twice, is_about_more, is_doubtful, restores_imports
 from patchkit.change.outline import NoOutlineError
 from patchkit.change.prose import united_lines
 from patchkit.change.undefined import undefined_names
@@ -101,7 +101,7 @@ def merged(sides: Sides) -> Merged:
     is_whole = not any(isinstance(part, Sides) for part in parts)
     contents = (text.encode() for text in (sides.ours, result.ours, sides.theirs))
     # Also in what git merges, such as an import that it removes.
-    if is_whole and (has_twice(sides, result.ours) or undefined_names(*contents)):
+    if is_whole and (has_too_much(sides, result.ours) or undefined_names(*contents)):
         return Merged(sides, is_whole=False)
     return Merged(result, is_whole)
 

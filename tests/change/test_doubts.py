@@ -170,3 +170,12 @@ def test_one_side_names_something_private_that_the_other_no_longer_names(used: s
     added = changed(base, ("    call(run)\n", f"    call(run)\n{used}"))
     assert not is_whole(base, gone, added)
     assert is_whole(base, gone, added.replace("_ring(2)", "ring(2)").replace('"desk._ring"', '"desk.ring"'))
+
+
+def test_one_side_moves_the_import_that_the_other_no_longer_needs() -> None:
+    base = "import desk\n\n\ndef last():\n    return desk.ring()\n\n\nif last:\n    import gate\n"
+    moved = changed(
+        base, ("import desk\n", "x = 1\n"), ("    import gate\n", "    import gate\n    import desk\n")
+    )
+    gone = changed(base, ("import desk\n", "import maps\n"), ("desk.ring()", "maps.ring()"))
+    assert not is_whole(base, moved, gone)
