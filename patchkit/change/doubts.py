@@ -266,16 +266,18 @@ def _accepts(before: ast.stmt, after: ast.stmt) -> bool:
         return False
     old, new = before.args, after.args
     given, taken = [*old.posonlyargs, *old.args], [*new.posonlyargs, *new.args]
-    words = {each.arg for each in (*new.args, *new.kwonlyargs)}
+    words = {parameter.arg for parameter in (*new.args, *new.kwonlyargs)}
     needed = len(taken) - len(new.defaults)
     required = {
-        each.arg for each, default in zip(new.kwonlyargs, new.kw_defaults, strict=True) if default is None
+        parameter.arg
+        for parameter, default in zip(new.kwonlyargs, new.kw_defaults, strict=True)
+        if default is None
     }
     return (
-        [each.arg for each in given] == [each.arg for each in taken[: len(given)]]
+        [parameter.arg for parameter in given] == [parameter.arg for parameter in taken[: len(given)]]
         and needed <= len(given) - len(old.defaults)
-        and {each.arg for each in old.kwonlyargs} <= words
-        and required <= {each.arg for each in old.kwonlyargs}
+        and {parameter.arg for parameter in old.kwonlyargs} <= words
+        and required <= {parameter.arg for parameter in old.kwonlyargs}
         and (new.vararg is not None or old.vararg is None)
         and (new.kwarg is not None or old.kwarg is None)
     )
@@ -308,7 +310,7 @@ def _elements_twice(sides: Three, result: str) -> bool:
 
 def _distinct(numbers: Counter[tuple[str, int]], place: str) -> int:
     """Return how many numbers are at a place; 0 if one is there twice."""
-    counts = [number for (at, _), number in numbers.items() if at == place]
+    counts = [number for (where, _), number in numbers.items() if where == place]
     return len(counts) if set(counts) == {1} else 0
 
 
