@@ -147,21 +147,41 @@ def merged_counts(base: str, ours: str, theirs: str, result: str) -> bool:
 
     What both add is there twice if they add it in functions of their own, most of which is not in those of the other.
     """
-    paths = [
-        Counter(path for path, _ in _statements([(node, ()) for node in parsed(text).body]))
-        for text in (base, ours, theirs, result)
-    ]
+    uneven, _ = _uneven(base, ours, theirs, result)
+    return not uneven
+
+
+def restores(base: str, ours: str, theirs: str) -> bool:
+    """Return whether one side adds a statement once more to the block from which the other one removes it."""
+    b, o, t = map(_counted, (base, ours, theirs))
+    return any((o[path] - b[path]) * (t[path] - b[path]) < 0 for path in b)
+
+
+def adds_twice(base: str, ours: str, theirs: str, result: str) -> bool:
+    """Return whether a merge has a statement that both sides add more often than that."""
+    uneven, both = _uneven(base, ours, theirs, result)
+    return any(uneven.get(header, 0) > 0 for header in both)
+
+
+def _uneven(base: str, ours: str, theirs: str, result: str) -> tuple[dict[_Header, int], set[_Header]]:
+    """Return how much more often a merge has a statement than both sides leave it, and the statements both add."""
+    paths = [*map(_counted, (base, ours, theirs, result))]
     b, o, t, r = (Counter(path[-1] for path in counted.elements()) for counted in paths)
     added = o - b, t - b
     both = added[0] & added[1]
     functions = [{(path[-1], _functions(path)) for path in counted - paths[0]} for counted in paths[1:3]]
     common = {header for header, _ in functions[0] & functions[1]}
     twice = both.keys() - common if 2 * both.total() <= min(counted.total() for counted in added) else set()
-    return all(
-        r[header] == merged_count(b[header], o[header], t[header])
-        or (header in twice and r[header] == o[header] + t[header] - b[header])
-        for header in {*b, *o, *t, *r}
-    )
+    wanted = {header: merged_count(b[header], o[header], t[header]) for header in {*b, *o, *t, *r}}
+    return {
+        header: r[header] - number
+        for header, number in wanted.items()
+        if r[header] != number and not (header in twice and r[header] == o[header] + t[header] - b[header])
+    }, set(both)
+
+
+def _counted(text: str) -> Counter[_Path]:
+    return Counter(path for path, _ in _statements([(node, ()) for node in parsed(text).body]))
 
 
 def _functions(path: _Path) -> _Path:

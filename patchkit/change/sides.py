@@ -7,12 +7,8 @@ comment, or uses a name that the other side replaces, stays a conflict, and git 
 
 from __future__ import annotations
 
-import ast
-import keyword
 import re
 import tempfile
-import textwrap
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,27 +16,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchkit.change import exact
 from patchkit.change.blocks import merged_counts, same_statements
 from patchkit.change.correspondence import Correspondence
-from patchkit.change.lines import hunks
+from patchkit.change.doubts import has_too_much, imports_twice, is_about_more, is_doubtful, restores_imports
 from patchkit.change.outline import NoOutlineError
 from patchkit.change.prose import united_lines
-from patchkit.change.tokens import is_prose, words
 from patchkit.change.undefined import undefined_names
 from patchkit.change.united import kept_comments, united, united_imports
 from patchkit.errors import TreeError
 from patchkit.tree.git import git
 from patchkit.tree.limits import require_manageable
-from patchkit.tree.nodes import DEFINITIONS, bound_names
-from patchkit.tree.source import INVALID, fault_of, parsed
+from patchkit.tree.source import fault_of
 from patchkit.tree.text import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
+
+    from patchkit.change.united import Three
 
 _MARKER = 7
-_WORDS = frozenset((*keyword.kwlist, "self", "cls"))
-"""Names that no side can replace by others."""
-_METHODS = frozenset(name for kind in (str, list, dict, set) for name in dir(kind))
-"""Methods of built-in types, which other code can replace without another name for them."""
 _MAX_LINES = 100_000
 """The most lines that are merged for the conflicts of one file together; more take longer than a person waits."""
 
@@ -90,7 +82,7 @@ def merged(sides: Sides) -> Merged:
         clean = "".join(map(str, parts))
         clean = clean if fault_of(clean) is None else _sure(sides) or ""
         return Merged(Sides(clean, clean, clean) if clean else sides, bool(clean))
-    if _uses_replaced(sides) or _imports_moved(sides) or _assign_alike(sides) or _misplaces(sides, parts):
+    if is_doubtful(sides, _joined(parts)):
         return Merged(_joined(parts), is_whole=False)
     parts = [
         part
@@ -99,16 +91,17 @@ def merged(sides: Sides) -> Merged:
         for index, part in enumerate(parts)
     ]
     text = _sure(_joined(parts))
-    if text is None or any(isinstance(part, Sides) and _is_doubtful(part) for part in parts):
+    if text is None or any(isinstance(part, Sides) and is_about_more(part) for part in parts):
         _merge_each(parts)
     else:
         parts = [text]
     result = _joined(parts)
-    if fault_of(result.ours) is not None or _imports_twice(sides, result.ours):
+    if fault_of(result.ours) is not None or imports_twice(sides, result.ours):
         return Merged(sides, is_whole=False)
     is_whole = not any(isinstance(part, Sides) for part in parts)
     contents = (text.encode() for text in (sides.ours, result.ours, sides.theirs))
-    if is_whole and undefined_names(*contents):  # Such as an import that git removes.
+    # Also in what git merges, such as an import that it removes.
+    if is_whole and (has_too_much(sides, result.ours) or undefined_names(*contents)):
         return Merged(sides, is_whole=False)
     return Merged(result, is_whole)
 
@@ -120,7 +113,7 @@ def _merge_each(parts: list[_Part]) -> None:
     for place in places if len(places) > 1 else ():
         part = parts[place]
         assert isinstance(part, Sides)
-        for side in range(len(part)) if not _is_doubtful(part) else ():
+        for side in range(len(part)) if not is_about_more(part) else ():
             around = [piece if n == place else _side(piece, side) for n, piece in enumerate(parts)]
             whole = _joined(around)
             left -= whole.ours.count("\n")
@@ -167,9 +160,11 @@ def _sure(sides: Sides) -> str | None:
     """Return the merge of two sides; None if both directions refuse it or they differ, or if something is lost."""
     if any(fault_of(text) is not None for text in sides):
         return None
-    alike = sides
+    alike: Three | None = sides
     with suppress(NoOutlineError):
-        alike = Sides(*united(sides, Correspondence()))
+        alike = united(sides, Correspondence())
+    if alike is None:
+        return None
     base, ours, theirs = (text.encode() for text in alike)
     versions: list[str] = []
     for pair in ((theirs, ours), (ours, theirs)):
@@ -183,213 +178,10 @@ def _sure(sides: Sides) -> str | None:
             for text in versions
             if merged_counts(*alike, text)
             and kept_comments(*sides, text)
-            and not _restores_imports(sides, text)
+            and not restores_imports(sides, text)
         ),
         None,
     )
-
-
-def _assign_alike(sides: Sides) -> bool:
-    """Return whether each side assigns something else to a name of one scope, and one of them once more."""
-    base, ours, theirs = (Counter(_assignments([(parsed(text), "")])) for text in sides)
-    changed = (
-        {binding[:2] for binding in one - base - other} for one, other in ((ours, theirs), (theirs, ours))
-    )
-    numbers = [Counter(binding[:2] for binding in bindings.elements()) for bindings in (base, ours, theirs)]
-    return any(numbers[0][key] < max(numbers[1][key], numbers[2][key]) for key in set.intersection(*changed))
-
-
-def _assignments(remaining: list[tuple[ast.AST, str]]) -> Iterator[tuple[str, str, str]]:
-    """Yield the scope, the target and the value of each assignment."""
-    while remaining:
-        node, scope = remaining.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            scope = f"{scope}.{node.name}"
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                yield scope, ast.dump(target), ast.dump(node.value)
-        remaining += [
-            (child, scope) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)
-        ]
-
-
-def _misplaces(sides: Sides, parts: Sequence[_Part]) -> bool:
-    """Return whether git's merge has a definition that one side adds in another class."""
-    base = _defined(parsed(sides.base))
-    for side, text in zip((sides.ours, sides.theirs), _joined(parts)[1:], strict=True):
-        if fault_of(text) is None:
-            names = _defined(parsed(text))
-            lost = _defined(parsed(side)) - base - names
-            if any(name.rpartition(".")[0] in names for name in lost):
-                return True
-    return False
-
-
-def _defined(node: ast.AST, scope: str = "") -> set[str]:
-    """Return the dotted names of the definitions in a syntax tree."""
-    names: set[str] = set()
-    for child in ast.iter_child_nodes(node):
-        name = f"{scope}.{child.name}" if isinstance(child, DEFINITIONS) else scope
-        names |= {name} | _defined(child, name) if isinstance(child, (ast.stmt, ast.ExceptHandler)) else set()
-    return names
-
-
-def _restores_imports(sides: Sides, text: str) -> bool:
-    """Return whether a merge imports a name that one side no longer imports."""
-    base, ours, theirs, result = (_imported(ast.walk(parsed(side))).keys() for side in (*sides, text))
-    return bool(((base - ours) | (base - theirs)) & result)
-
-
-def _imports_twice(sides: Sides, text: str) -> bool:
-    """Return whether a merge imports a name of the module more often than each side."""
-    *counts, result = (_imported(parsed(side).body) for side in (*sides, text))
-    return any(number > max(side[name] for side in counts) for name, number in result.items())
-
-
-def _imported(nodes: Iterable[ast.AST]) -> Counter[str]:
-    return Counter(
-        alias.asname or alias.name
-        for node in nodes
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    )
-
-
-def _is_doubtful(sides: Sides) -> bool:
-    """Return whether a conflict is about more than its lines: names or comments whose code is gone."""
-    return _uses_replaced(sides) or _comments_removed(sides)
-
-
-def _comments_removed(sides: Sides) -> bool:
-    """Return whether one side adds a comment above a line that the other one changes or removes.
-
-    A comment that the other side leaves above it may have another text.
-    """
-    base, *both = [[line.strip() for line in text.splitlines() if line.strip()] for text in sides]
-    for side, other in (both, both[::-1]):
-        for number, line in enumerate(side):
-            if line.startswith("#") and line not in base:
-                below = next((later for later in side[number:] if not later.startswith("#")), "")
-                if below not in base or below in other:
-                    continue
-                above = base[base.index(below) - 1]
-                if not above.startswith("#") or above in side or above not in other:
-                    return True
-    return False
-
-
-def _uses_replaced(sides: Sides) -> bool:
-    """Return whether one side uses a name anew where the other one replaces all uses of it, or what it names."""
-    base, ours, theirs = (_chains(text) for text in sides)
-    texts = (sides.ours, sides.theirs)
-    for one, other, (text, beside) in ((ours, theirs, texts), (theirs, ours, texts[::-1])):
-        names = {name for name in base if not one[name] and other[name] > base[name] and name not in _WORDS}
-        if not one - base:  # It only removes.
-            names = {name for name in names if name.startswith("self.")}
-        if names and (_is_unbound(names, sides.base, text, beside) or names & _replaced(sides.base, text)):
-            return True
-    return False
-
-
-def _is_unbound(names: Iterable[str], base: str, side: str, other: str) -> bool:
-    """Return whether a side no longer binds one of some names, with or without an object before it.
-
-    What the other side binds once more is not one.
-    """
-    try:
-        before, after, there = (_bound(parsed(textwrap.dedent(text))) for text in (base, side, other))
-    except INVALID:  # It is a part of a file.
-        return bool(_chains(side) - _chains(base))
-    last = {name.rpartition(".")[2] for name in names}
-    return any(not after[name] and there[name] <= before[name] for name in last & before.keys())
-
-
-def _bound(tree: ast.AST) -> Counter[str]:
-    names: Counter[str] = Counter()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            names[node.attr] += 1
-        elif isinstance(node, ast.arg):
-            names[node.arg] += 1
-        elif isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case)):
-            names.update(bound_names(node))
-    return names
-
-
-def _replaced(base: str, side: str) -> set[str]:
-    """Return the names of lines that a side replaces by some with other names.
-
-    Of a method of built-in types the other name has to be one of the same object.
-    """
-    names: set[str] = set()
-    rows = [text.splitlines(keepends=True) for text in (base, side)]
-    for hunk in hunks(*rows):
-        removed, added = (_chains("".join(lines)) for lines in (rows[0][hunk.start : hunk.end], hunk.lines))
-        new = added - removed
-        owners = {name.rpartition(".")[0] for name in new}
-        for name in removed if new else ():
-            owner, _, attribute = name.rpartition(".")
-            names |= {name} if not owner or attribute not in _METHODS or owner in owners else set()
-    return names
-
-
-def _imports_moved(sides: Sides) -> bool:
-    """Return whether one side adds an import from a module or package that the other one no longer imports from."""
-    base, ours, theirs = map(_sources, sides)
-    for one, other in ((ours, theirs), (theirs, ours)):
-        gone = _packages(base.values()) - _packages(one.values())
-        if not gone.isdisjoint(_packages(other[name] for name in other.keys() - base.keys())):
-            return True
-        for name in base.keys() & one.keys():
-            old, new = base[name].split("."), one[name].split(".")
-            while old and new and old[-1] == new[-1]:
-                del old[-1], new[-1]
-            before, after = ".".join(old), ".".join(new)
-            if not old or not new or any(_is_in(module, before, after) for module in one.values()):
-                continue
-            if any(_is_in(other[name], before, after) for name in other.keys() - base.keys()):
-                return True
-    return False
-
-
-def _sources(text: str) -> dict[str, str]:
-    """Return the module of each imported name, without those of ``typing``, which does not move."""
-    nodes = (node for node in ast.walk(parsed(text)) if isinstance(node, ast.ImportFrom))
-    return {
-        alias.name: "." * node.level + (node.module or "")
-        for node in nodes
-        for alias in node.names
-        if node.level or node.module != "typing"
-    }
-
-
-def _packages(modules: Iterable[str]) -> set[str]:
-    """Return some modules and all packages that contain one of them."""
-    return {
-        module[:end]
-        for module in modules
-        for end in (*(index for index, sign in enumerate(module) if sign == "."), len(module))
-    }
-
-
-def _is_in(module: str, package: str, but: str) -> bool:
-    return f"{module}.".startswith(f"{package}.") and not f"{module}.".startswith(f"{but}.")
-
-
-def _chains(text: str) -> Counter[str]:
-    """Return the names of a text; of one with dots also each part up to a dot."""
-    counted: Counter[str] = Counter()
-    chain, is_open = "", False
-    for word in words(text):
-        if word == ".":
-            is_open = bool(chain)
-        elif word[0].isidentifier() and not is_prose(word):
-            chain = f"{chain}.{word}" if is_open else word
-            is_open = False
-            counted[chain] += 1
-        else:
-            chain, is_open = "", False
-    return counted
 
 
 def marked(sides: Sides, marker_size: int, labels: Sequence[str]) -> str:

@@ -70,7 +70,9 @@ def _rows(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) ->
         return row
 
 
-class _Form(enum.Enum):
+class Form(enum.Enum):
+    """What brackets are."""
+
     SIGNATURE = enum.auto()
     CALL = enum.auto()
     OTHER = enum.auto()
@@ -179,21 +181,21 @@ def _in_row(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) 
             continue
         nodes += _chunk(base[b:index], theirs[t:t_end], ours[o:o_end])
         if not is_end:
-            nodes.append(_node(base[index], theirs[t_end], ours[o_end], _form(base, index)))
+            nodes.append(_node(base[index], theirs[t_end], ours[o_end], form_of(base, index)))
         b, t, o = index + 1, t_end + 1, o_end + 1
     return nodes
 
 
-def _form(row: Sequence[Node], index: int) -> _Form:
+def form_of(row: Sequence[Node], index: int) -> Form:
     """Return what the brackets at a position are, as far as the order of their elements matters."""
     if index > 1 and row[index - 2].key == "def":
-        return _Form.SIGNATURE
+        return Form.SIGNATURE
     before = row[index - 1] if index else None
     is_called = isinstance(before, Group) or (
         before is not None and before.key.isidentifier() and not keyword.iskeyword(before.key)
     )
     is_class = index > 1 and row[index - 2].key == "class"
-    return _Form.CALL if is_called and not is_class and row[index].key == "(" else _Form.OTHER
+    return Form.CALL if is_called and not is_class and row[index].key == "(" else Form.OTHER
 
 
 def _code(row: Sequence[Node]) -> list[str]:
@@ -231,7 +233,7 @@ def _message(base: str, theirs: str, ours: str) -> str:
     return f"{prefix}{quote}{merged_words}{quote}"
 
 
-def _node(base: Node, theirs: Node, ours: Node, form: _Form) -> Node:
+def _node(base: Node, theirs: Node, ours: Node, form: Form) -> Node:
     if isinstance(base, Token) or isinstance(theirs, Token) or isinstance(ours, Token):
         return ours
     if theirs.code in (base.code, ours.code):
@@ -285,7 +287,7 @@ def _alike(one: Element, other: Element) -> bool:
     return difflib.SequenceMatcher(None, left, right, autojunk=False).ratio() > 0.5
 
 
-def _elements(base: Group, theirs: Group, ours: Group, form: _Form = _Form.OTHER) -> Group:
+def _elements(base: Group, theirs: Group, ours: Group, form: Form = Form.OTHER) -> Group:
     b, t, o = base.elements, theirs.elements, ours.elements
     to_theirs, to_ours = _paired_elements(b, t), _paired_elements(b, o)
     from_theirs = {value: key for key, value in to_theirs.items()}
@@ -329,7 +331,7 @@ def _elements(base: Group, theirs: Group, ours: Group, form: _Form = _Form.OTHER
             raise ClashError(f"the change adds `{element.code}`, and this tree has `{named[element.name]}`")
         missing = (b[place] for left, place in from_theirs.items() if left < index and place not in to_ours)
         before = next((other.code for other in missing if not other.name), None)
-        if form is _Form.CALL and element.name in {None, "", "*"} and before is not None:
+        if form is Form.CALL and element.name in {None, "", "*"} and before is not None:
             raise ClashError(
                 f"the change adds the argument `{element.code}` behind `{before}`, which this tree lacks"
             )
@@ -348,7 +350,7 @@ def _insertion_index(
     theirs: Sequence[Element],
     our_indices: dict[int, int],
     ours: Sequence[Element],
-    form: _Form,
+    form: Form,
 ) -> int:
     """Return the element before which a new one is inserted; ClashError if no position is valid."""
     left = next((n for n in range(index - 1, -1, -1) if n in our_indices), None)
@@ -359,17 +361,17 @@ def _insertion_index(
     starred = [
         element for n, element in enumerate(ours) if element.name == "*" and n not in our_indices.values()
     ]
-    if form is _Form.CALL and starred and not theirs[index].name:
+    if form is Form.CALL and starred and not theirs[index].name:
         raise ClashError(
             f"the change adds the argument `{theirs[index].code}`, and this tree has `{starred[0].code}`"
         )
     if not between:
         return low if left is not None or right is None else high
-    is_signature = form is _Form.SIGNATURE
+    is_signature = form is Form.SIGNATURE
     if theirs[index].name:
         return low + _last_in_front(between, is_signature=is_signature)
     own = next((element.code for element in between if not element.name), "")
-    if form is _Form.CALL and own:
+    if form is Form.CALL and own:
         raise ClashError(f"the change adds the argument `{theirs[index].code}` where this tree has `{own}`")
     if right is None:
         return low + _first_behind(theirs[index], between, is_signature=is_signature)

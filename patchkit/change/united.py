@@ -18,7 +18,8 @@ from patchkit.change.effects import effects, order_matters
 from patchkit.change.imports import bound, import_of, imported
 from patchkit.change.outline import Item, NoOutlineError, dumped, outline
 from patchkit.change.output import Output
-from patchkit.change.statements import as_code, merged_header, merged_statement
+from patchkit.change.pairing import equal_positions
+from patchkit.change.statements import Form, as_code, form_of, merged_header, merged_statement
 from patchkit.change.tokens import ClashError, Element, Group, parsed, shifted, words
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _ODD_SPACE = re.compile(r"\w \(|\. \w")
 _WORD = re.compile(r"[\w\"']")
 _SIGNS = frozenset("()[]{},")
+_ASSERTION = re.compile(r"assert |self\.assert[A-Z]")
 _DEFINITION = re.compile(r"^(?:async\s+def|def|class)\b", re.MULTILINE)
 
 _STILL = frozenset(
@@ -41,11 +43,17 @@ Three = tuple[str, str, str]
 """Base, ours and theirs."""
 
 
-def united(versions: Three, correspondence: Correspondence) -> Three:
-    """Return three versions of a file with what fits together in all of them; NoOutlineError if one is not Python."""
+def united(versions: Three, correspondence: Correspondence) -> Three | None:
+    """Return three versions of a file with what fits together in all of them; NoOutlineError if one is not Python.
+
+    None if one side adds a statement to some that the other replaces by others, or a branch where it changes a test.
+    """
     base, ours, theirs = (outline(text) for text in versions)
     outputs = Output(), Output(), Output()
-    _Union(correspondence, outputs).unite(base, ours, theirs)
+    union = _Union(correspondence, outputs)
+    union.unite(base, ours, theirs)
+    if union.is_at_odds:
+        return None
     texts = tuple(output.render(item) for output, item in zip(outputs, (base, ours, theirs), strict=True))
     return texts[0], texts[1], texts[2]
 
@@ -54,6 +62,7 @@ class _Union:
     def __init__(self, correspondence: Correspondence, outputs: tuple[Output, Output, Output]) -> None:
         self._correspondence = correspondence
         self._outputs = outputs
+        self.is_at_odds = False
 
     def unite(self, *items: Item) -> None:
         """Unite the parts of three versions of an item."""
@@ -75,6 +84,7 @@ class _Union:
                 agreed = _agreed(heads, base.kind)
                 for output, item in zip(self._outputs, items, strict=True) if agreed else ():
                     output.write_head(item, agreed)
+            self.is_at_odds |= base.kind == "If" and _adds_branch(*items)
             self.unite(*items)
         elif not any(item.children or item.is_import or len(item.nodes) != 1 for item in items):
             agreed = _agreed([item.own_dedented for item in items], "")
@@ -105,6 +115,8 @@ class _Union:
                 self._unite_item(*(run[0] for run in gaps_of_items))
             elif gaps_of_items[0] and (wrapped := _wrapped(*gaps_of_items)):
                 self._wrap(items, last, end, wrapped)
+            elif not base.is_scope and _adds_to_replaced(*gaps_of_items):
+                self.is_at_odds = True
             elif (
                 not gaps_of_items[0]
                 and (base.parent is None or not base.is_scope)
@@ -131,6 +143,20 @@ class _Union:
                 for part in item.children[low + 1 : high]:
                     output.delete(part)
                 output.insert(item, low + 1, shifted(text, "", item.inner_indent))
+
+
+def _adds_branch(base: Item, ours: Item, theirs: Item) -> bool:
+    """Return whether one side adds or removes a branch of a condition that the other one changes."""
+    heads, *sides = ([part.head_dedented for part in item.children] for item in (base, ours, theirs))
+    return any(len(one) != len(heads) and other not in (heads, one) for one, other in (sides, sides[::-1]))
+
+
+def _adds_to_replaced(*runs: Sequence[Item]) -> bool:
+    """Return whether one side of a run replaces statements to which the other one adds."""
+    base, ours, theirs = ({item.code for item in run} for run in runs)
+    return any(
+        base - one and one - base and other - base - one for one, other in ((ours, theirs), (theirs, ours))
+    )
 
 
 def _wrapped(base: Sequence[Item], ours: Sequence[Item], theirs: Sequence[Item]) -> Three | None:
@@ -217,6 +243,8 @@ def _is_still(item: Item) -> bool:
 
 def _agreed(texts: Sequence[str], kind: str) -> str:
     """Return the merge of three versions of a statement or header; empty unless it is the same in both directions."""
+    if _ASSERTION.match(texts[0]):  # One may change what is tested, the other what is expected.
+        return ""
     starts = [_DEFINITION.search(text) for text in texts]
     decorators = [text[: start.start() if start else 0] for text, start in zip(texts, starts, strict=True)]
     if kind and any(decorators):
@@ -263,14 +291,46 @@ def _is_apart(rows: Sequence[Sequence[Node]]) -> bool:
     if base not in (ours, theirs):
         return [node.code for node in rows[1]] == [node.code for node in rows[2]]
     if not base == ours == theirs:
-        return True
-    for groups in zip(*rows, strict=True):
+        return not _calls_another(*(rows if base == theirs else (rows[0], rows[2], rows[1])))
+    for index, groups in enumerate(zip(*rows, strict=True)):
         groups_elements = [group.elements for group in groups if isinstance(group, Group)]
-        if len(groups_elements) == len(rows) and not all(
-            _is_apart([element.nodes for element in row]) for row in _aligned(groups_elements)
+        if len(groups_elements) == len(rows) and not (
+            _add_apart(groups_elements, rows[0], index)
+            and all(_is_apart([element.nodes for element in row]) for row in _aligned(groups_elements))
         ):
             return False
     return True
+
+
+def _calls_another(base: Sequence[Node], changed: Sequence[Node], other: Sequence[Node]) -> bool:
+    """Return whether a row calls another function where the other side passes other arguments, not other values."""
+    keys = [[node.key for node in row] for row in (base, changed)]
+    places = equal_positions(*keys)
+    for index, groups in enumerate(zip(base, other, strict=True)):
+        before, after = (_names(group.elements) if isinstance(group, Group) else None for group in groups)
+        callee = keys[0][index - 1] if index else ""
+        place = places.get(index)
+        if (
+            before != after
+            and callee.isidentifier()
+            and (place is None or keys[1][place - 1 :][:1] != [callee])
+        ):
+            return True
+    return False
+
+
+def _names(elements: Sequence[Element]) -> Counter[str]:
+    return Counter(element.name for element in elements)
+
+
+def _add_apart(versions: Sequence[Sequence[Element]], row: Sequence[Node], index: int) -> bool:
+    """Return whether both may add to a group of a row: not to a returned tuple, nor a position and a name to a call."""
+    base, *sides = (_names(version) for version in versions)
+    one, other = (side - base for side in sides)
+    if index and row[index - 1].key == "return" and one and other:
+        return False
+    is_call = form_of(row, index) is Form.CALL
+    return not (is_call and any(a[""] and set(b) - {""} for a, b in ((one, other), (other, one))))
 
 
 def _aligned(versions: Sequence[Sequence[Element]]) -> Iterator[tuple[Element, ...]]:

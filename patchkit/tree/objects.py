@@ -77,15 +77,18 @@ class GitRepository:
         """The path of the named folder inside the repository, ``""`` for its top."""
         return place_of(self.path)
 
-    def object(self, name: str) -> tuple[str, bytes] | None:
-        """Return the id and content of the object that ``name`` (an id or a revision) denotes, or None."""
+    def object(self, name: str, kind: str = "") -> tuple[str, bytes] | None:
+        """Return the id and content of the object that ``name`` (an id or a revision) denotes, or None.
+
+        None as well if a ``kind`` is given, such as blob, and it is of another.
+        """
         if "\n" in name:
             return None
         requests, replies = self._process.stdin, self._process.stdout
         if requests is None or replies is None or requests.closed:
             raise TreeError(f"{self.path} was closed", advice="open it again")
         try:
-            requests.write(name.encode() + b"\n")
+            requests.write(name.encode(errors="surrogateescape") + b"\n")
             requests.flush()
         except BrokenPipeError:
             raise TreeError(f"git stopped reading {self.path}", advice="run git fsck there") from None
@@ -98,7 +101,7 @@ class GitRepository:
             return None
         content = replies.read(int(header[2]))
         replies.read(1)
-        return header[0].decode(), content
+        return (header[0].decode(), content) if kind.encode() in {b"", header[1]} else None
 
     def size(self, identifier: str) -> int:
         """Return the size of an object without reading it, 0 if it is missing."""

@@ -167,6 +167,27 @@ def test_one_side_removes_what_the_other_replaces(base: str, ours: str, theirs: 
         assert both(f"x = {one}\n", f"x = {other}\n", f"x = {base}\n") is None
 
 
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs"),
+    [
+        ("x = f(a)", "x = g(a)", "x = f(a, k=1)"),
+        ("raise E(a)", "raise F(a)", "raise E(a, k=1)"),
+        ("f(a)", "f(a, k=1)", "f(a, 1)"),
+        ("def f():\n    return (a, b)", "def f():\n    return (a, b, c)", "def f():\n    return (d, a, b)"),
+        ("assert f(1) == [1, 2]", "assert f(1) == [1, 2, 3]", "assert f(1, k=2) == [1, 2]"),
+    ],
+    ids=["another function", "another class", "a position and a name", "a returned tuple", "an assertion"],
+)
+def test_both_sides_change_parts_of_a_statement_that_belong_together(
+    base: str, ours: str, theirs: str
+) -> None:
+    assert both(f"{ours}\n", f"{theirs}\n", f"{base}\n") is None
+
+
+def test_one_side_calls_a_function_on_another_object_and_the_other_adds_an_argument() -> None:
+    assert both("x = m.f(a)\n", "x = f(a, k=1)\n", "x = f(a)\n") == "x = m.f(a, k=1)\n"
+
+
 def test_one_side_removes_an_element_where_the_other_rewrites_all() -> None:
     base = 'shelf = [["x", b],\n         ["y", c],\n         ["z", d]]\n'
     rewritten = 'shelf = [[1, "x", b],\n         [1, "y", c],\n         [1, "z", d]]\n'

@@ -53,3 +53,11 @@ def test_a_merge_that_people_made_in_another_way_is_kept_for_a_judge(tmp_path: P
     assert (figures.clean, figures.equal, figures.order, *figures.outcomes.values()) == (1, 0, 0, "different")
     (folder,) = (tmp_path / "judge" / "different").iterdir()
     assert {path.name for path in folder.iterdir()} == {"base", "ours", "theirs", "people", "driver", "git"}
+
+
+def test_the_content_of_a_file_and_not_of_a_folder(tmp_path: Path) -> None:
+    merged(tmp_path, MERGED)
+    assert bench_driver.blob(tmp_path, "HEAD:a.py") == MERGED.encode()
+    assert [bench_driver.blob(tmp_path, name) for name in ("HEAD:", "HEAD:b.py", "HEAD:\udc80.py")] == [
+        None
+    ] * 3
