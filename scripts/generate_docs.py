@@ -304,10 +304,14 @@ def _kept(edits: Counter[str]) -> list[str]:
     return [str(kept), *(str(edits[key]) for key in ("equal", "different", "missing", "theirs"))]
 
 
+PEOPLES = ("picks", "branches", "fresh", "series")
+"""The sets of ports that are compared with what people did."""
+
+
 def ported_beside_people() -> str:
     """Return how ports of picks and of folders of patches compare with what people did."""
     told = []
-    for name in ("picks", "branches", "fresh", "series"):
+    for name in PEOPLES:
         sample = _ported()[name]
         tools: dict[str, Counter[str]] = {}
         for row in sample["repositories"].values():
@@ -720,7 +724,11 @@ def gained_in_brief() -> str:
     parts = []
     for machine, answers in _machines(_benchmarks()).items():
         spans: dict[tuple[int, str], list[float]] = {}
-        servers = [found for found in answers if found.is_of(default)]
+        servers = [
+            found
+            for found in answers
+            if found.is_of(default) and all(batch.interval for batch in found.answer.batches)
+        ]
         undecided = 0
         for found in sorted(servers, key=lambda each: -each.layers):
             decided = [batch.ratio for batch in found.answer.batches if found.differs(batch)]
@@ -755,8 +763,8 @@ def ported_in_brief() -> str:
         for tool in ("patchkit port", "git am -3"):
             made.setdefault(tool, Counter()).update(step["edits"][tool])
     kept = sum(made["patchkit port"][end] for end in ("equal", "different", "missing"))
-    samples = [row for name in ("picks", "series") for row in _ported()[name]["repositories"].values()]
-    ends = sum((Counter(row["tools"]["patchkit port"]) for row in samples), Counter[str]())
+    samples = [row for name in PEOPLES for row in _ported()[name]["repositories"].values()]
+    ends = sum((Counter(row["tools"].get("patchkit port")) for row in samples), Counter[str]())
     judged = Counter((each["judgement"], each["said"]) for row in samples for each in row["different"])
     right, unsure, wrong = (judged[kind, True] + judged[kind, False] for kind in ("right", "unsure", "wrong"))
     return (
