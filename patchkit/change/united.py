@@ -152,8 +152,11 @@ def _adds_branch(base: Item, ours: Item, theirs: Item) -> bool:
 
 
 def _adds_to_replaced(*runs: Sequence[Item]) -> bool:
-    """Return whether one side of a run replaces statements to which the other one adds."""
-    base, ours, theirs = ({item.code for item in run} for run in runs)
+    """Return whether one side of a run replaces statements to which the other one adds; a block around them keeps them."""
+    base, ours, theirs = (
+        {inner.code for item in run for part in (item, *item.children) for inner in (part, *part.children)}
+        for run in runs
+    )
     return any(
         base - one and one - base and other - base - one for one, other in ((ours, theirs), (theirs, ours))
     )

@@ -93,7 +93,7 @@ ROOMS = {
                 "change", "merge", "alignment", "statements", "sequence", "pairing", "outline", "regions"
             ),
             *_modules("change", "correspondence", "tokens", "lines", "exact", "blocks"),
-            *_modules("change", "kinds", "prose", "sides", "united"),
+            *_modules("change", "doubts", "kinds", "prose", "sides", "united"),
         ),
         (
             ("tests/change", *(f"tests/transaction/test_{name}.py" for name in UNDONE), *QUICK),

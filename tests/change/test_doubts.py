@@ -130,7 +130,9 @@ def test_each_side_adds_the_same_at_another_place(first: str, second: str, line:
 NUMBERS = ("class Kind(Enum):\n    A = 1\n    B = 2\n{}", "KINDS = {{\n    'a': 1,\n    'b': 2,\n{}}}\n")
 
 
-@pytest.mark.parametrize(("base", "line"), zip(NUMBERS, ("    {} = {}\n", "    '{}': {},\n"), strict=True))
+@pytest.mark.parametrize(
+    ("base", "line"), list(zip(NUMBERS, ("    {} = {}\n", "    '{}': {},\n"), strict=True))
+)
 def test_each_side_gives_the_same_number_to_something_else(base: str, line: str) -> None:
     ours, theirs, later = (base.format(line.format(*each)) for each in (("c", 3), ("d", 3), ("d", 4)))
     assert not is_whole(base.format(""), ours, theirs)
