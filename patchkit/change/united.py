@@ -152,7 +152,7 @@ def _adds_branch(base: Item, ours: Item, theirs: Item) -> bool:
 
 
 def _adds_to_replaced(*runs: Sequence[Item]) -> bool:
-    """Return whether one side of a run replaces statements to which the other one adds; a block around them keeps them."""
+    """Return whether one side of a run replaces statements to which the other adds; a block around them keeps them."""
     base, ours, theirs = (
         {inner.code for item in run for part in (item, *item.children) for inner in (part, *part.children)}
         for run in runs
