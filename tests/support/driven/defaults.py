@@ -221,32 +221,22 @@ DRIVEN = (
         ),
         (Case("default_server.flashinfer", (LENS,), last="0.5.13.post1"),),
     ),
-    Driven(
-        _of(
-            "layers/attention/flashinfer_backend.py", "FlashInferMultiStepDraftBackend.init_cuda_graph_state"
-        ),
-        (
-            Case(
-                "draft_rows.drafted",
-                ("mha", LENS),
-                {"topk": 1, "steps": 3, "context": 200},
-                last="0.5.12.post1",
+    *(
+        Driven(
+            _of(f"layers/attention/{module}.py", f"{name}.init_cuda_graph_state"),
+            (
+                Case(
+                    "draft_rows.drafted",
+                    (attention, LENS),
+                    {"topk": 1, "steps": 3, "context": 200},
+                    last="0.5.12.post1",
+                ),
             ),
-        ),
-    ),
-    Driven(
-        _of(
-            "layers/attention/flashinfer_mla_backend.py",
-            "FlashInferMLAMultiStepDraftBackend.init_cuda_graph_state",
-        ),
-        (
-            Case(
-                "draft_rows.drafted",
-                ("mla", LENS),
-                {"topk": 1, "steps": 3, "context": 200},
-                last="0.5.12.post1",
-            ),
-        ),
+        )
+        for module, name, attention in (
+            ("flashinfer_backend", "FlashInferMultiStepDraftBackend", "mha"),
+            ("flashinfer_mla_backend", "FlashInferMLAMultiStepDraftBackend", "mla"),
+        )
     ),
     Driven(
         _of("layers/attention/flashmla_backend.py", "FlashMLABackend.init_cuda_graph_state"),
