@@ -218,17 +218,15 @@ def _obstacle(runner: Any, batch: Any) -> str | None:
 
 def _names_of_fork(worker: Any) -> set[str]:
     """Return what a worker's draft-extend names that neither sglang's own nor a patch does."""
-    from . import api_1
-
     extend = getattr(type(worker), "_draft_extend_for_decode", None)
-    made = getattr(extend, "__globals__", {}).get("EagleDraftInput")
-    functions = (extend, getattr(made, "prepare_for_extend_to_fill_draft_kvcache", None))
-    codes = [getattr(inspect.unwrap(each), "__code__", None) for each in functions if each is not None]
+    imported = getattr(extend and inspect.unwrap(extend), "__globals__", {})
+    prepare = getattr(imported.get("EagleDraftInput"), "prepare_for_extend_to_fill_draft_kvcache", None)
+    codes = [getattr(each and inspect.unwrap(each), "__code__", None) for each in (extend, prepare)]
     named: set[str] = set()
     for code in filter(None, codes):
         named.update(code.co_names)
         codes.extend(each for each in code.co_consts if inspect.iscode(each))
-    return named.difference(_NAMES.split(), vars(api_1))
+    return named.difference(_NAMES.split(), dir(imported.get("patchkit_api")))
 
 
 def _plan_of(runner: Any) -> Callable[[Any], object] | None:
