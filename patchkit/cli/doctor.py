@@ -192,16 +192,16 @@ def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
 
     colour = "yellow" if diagnosis.kept else "green"
     console.say(f"[{colour}]{escaped(diagnosis.verdict)}[/]")
-    if diagnosis.keepers:
+    if diagnosis.causes:
         console.say("\nThe mirror is kept by:")
-    for where, keepers in _by_condition(diagnosis.keepers, lambda keeper: keeper.where):
+    for where, causes in _by_condition(diagnosis.causes, lambda cause: cause.where):
         if where:
             console.say(f" {escaped(where[:1].upper() + where[1:])}:")
-        for keeper in keepers:
-            console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
-            for place, remedy in enumerate(keeper.remedies):
+        for cause in causes:
+            console.say(f"  [yellow]![/] {escaped(cause.who)}: {escaped(cause.why)}")
+            for place, remedy in enumerate(cause.remedies):
                 console.say(f"      {'or' if place else 'removed'} by: {escaped(_command(remedy, tail))}")
-            if not keeper.remedies:
+            if not cause.remedies:
                 console.say("      no patch or option removes it")
     width = max((len(backend.role) for backend in diagnosis.backends), default=0)
     wide = max((len(backend.backend) for backend in diagnosis.backends), default=0)
