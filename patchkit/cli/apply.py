@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import TreeError, UsageError
+from patchkit.findings.plural import counted
+from patchkit.findings.printable import escaped
+from patchkit.plan.status import ACCEPTED, BY_HAND, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -99,7 +102,6 @@ def command(
     if continuing or aborting:
         _end(context, arguments, installed, aborting=aborting, as_json=as_json)
         return
-    from patchkit.cli import console
     from patchkit.commands.apply import apply
     from patchkit.plan.refusal import PlanConflictError, describe_conflicts
     from patchkit.transaction.apply import ApplyResult
@@ -173,7 +175,6 @@ _REPEATED = ("everything", "keep_going", "markers", "resolved", "allow_dirty", "
 def _opt_in(tree: CheckoutTree, patches: PatchSet, names: Sequence[str]) -> tuple[Patch, ...]:
     """Return the opt-in patches of the named groups that are not named themselves and that the tree lacks."""
     from patchkit.commands.status import status
-    from patchkit.plan.status import State
 
     groups = [name for name in dict.fromkeys(names) if name in patches.groups]
     off_by_default = {patch.id for name in groups for patch in patches.group(name) if not patch.default}
@@ -207,7 +208,6 @@ def _end(
     context: click.Context, arguments: Sequence[str], installed: bool, *, aborting: bool, as_json: bool
 ) -> None:
     """Finish or roll back the interrupted write. Raise UsageError for options that only a new write takes."""
-    from patchkit.cli import console
     from patchkit.cli.answers.apply import Recover
     from patchkit.cli.answers.base import TreeAnswer
     from patchkit.commands.recover import recover
@@ -255,14 +255,11 @@ def _print(
     again: str = "",
 ) -> None:
     """Print what was applied; ``again`` are the options to repeat after a dry run."""
-    from patchkit.cli import console, verify
+    from patchkit.cli import verify
     from patchkit.cli.answers.apply import Apply
     from patchkit.cli.output import writing
     from patchkit.commands.apply import describe_committing, describe_resolutions
-    from patchkit.findings.plural import counted
-    from patchkit.findings.printable import escaped
     from patchkit.plan.refusal import describe_left_out
-    from patchkit.plan.status import ACCEPTED, BY_HAND, State
     from patchkit.transaction.conflicts import UNRECORDED
     from patchkit.verify import text
 

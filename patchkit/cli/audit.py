@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.findings import formats
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ def command(
     that reads it when it is None fails. TREE is only read; none of its code runs. Exit code 1 if there are findings
     that are at least likely.
     """
-    from patchkit.cli import console
     from patchkit.commands.audit import audit
     from patchkit.findings import baseline as baselines
     from patchkit.findings.finding import Confidence
@@ -89,13 +88,12 @@ def _answer(
     from patchkit.audit import text
     from patchkit.audit.rules import RULES
     from patchkit.cli.answers.audit import Audit
-    from patchkit.cli.console import Stdout, emit
-    from patchkit.cli.output import put
+    from patchkit.cli.output import Stdout, put
     from patchkit.findings.answer import Section, SectionedReport
     from patchkit.lines import decoded_lines
 
     if style == "json":
-        emit(
+        console.emit(
             Audit.of(
                 report,
                 seconds=round(report.seconds, 3),
@@ -104,9 +102,9 @@ def _answer(
             )
         )
     elif style == "text":
-        console = Stdout(soft_wrap=True)
-        text.show(report, console, lambda file: decoded_lines(tree.read(file) or b""), explain)
-        text.show_opt_outs(entries or (), console)
+        out = Stdout(soft_wrap=True)
+        text.show(report, out, lambda file: decoded_lines(tree.read(file) or b""), explain)
+        text.show_opt_outs(entries or (), out)
     else:
         prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
         section = Section("patchkit audit", f"{report.files_scanned} files", report)

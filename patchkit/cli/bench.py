@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import UsageError
+from patchkit.findings.plural import counted
+from patchkit.findings.printable import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +91,6 @@ def command(
     """
     from patchkit.bench.command import read_prompts
     from patchkit.bench.compare import Workload
-    from patchkit.cli import console
     from patchkit.commands.bench import bench
 
     if len(trees) > 2:
@@ -122,10 +123,6 @@ def command(
 
 def say(benchmark: Benchmark, new_tokens: int) -> None:
     """Print an answer for people, of runs of so many new tokens."""
-    from patchkit.cli import console
-    from patchkit.findings.plural import counted
-    from patchkit.findings.printable import escaped
-
     for tree in benchmark.trees:
         patched = counted(len(tree.patches), "patch") if tree.patches else "no patches"
         version = tree.version or "version unknown"
@@ -154,9 +151,6 @@ def say(benchmark: Benchmark, new_tokens: int) -> None:
 
 
 def _say_rows(batch: BatchComparison, names: Sequence[str]) -> None:
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     rows: list[tuple[str, Sequence[str]]] = [
         ("", names),
         ("ms for each step", [f"{value:.3f}" for value in batch.step_ms]),

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import ConflictError
+from patchkit.findings.printable import plain, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +28,7 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     Without PATCH, prints the changes of every default patch that fits; a group does not include its opt-in patches.
     Conflicts, and patches that are left out because of them, are printed on stderr.
     """
-    from patchkit.cli import console
     from patchkit.commands.diff import diff
-    from patchkit.findings.printable import printable
     from patchkit.plan.conflict import conflicts
     from patchkit.plan.refusal import describe_conflicts, describe_left_out
 
@@ -55,10 +54,8 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
 def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *, as_json: bool) -> None:
     from rich.syntax import Syntax
 
-    from patchkit.cli import console
     from patchkit.cli.answers.base import LeftOutAnswer, TreeAnswer
     from patchkit.cli.answers.diff import Diff, FileDiff
-    from patchkit.findings.printable import plain
     from patchkit.plan.diff import unified
 
     changes = planned.changes
@@ -95,8 +92,6 @@ def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *
 
 def _conflict_text(conflict: Conflict) -> str:
     """Return a conflict as ``status`` prints it, with the code that was found, that was expected, and that is new."""
-    from patchkit.findings.printable import printable
-
     edit = ": ".join(filter(None, (conflict.edit, conflict.why)))
     place = f"{conflict.file}:{conflict.line}" if conflict.line else conflict.file
     where = ": ".join(filter(None, (place, conflict.site)))

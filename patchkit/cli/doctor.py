@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
+from patchkit.findings.printable import escaped
 from patchkit.tree.limits import read_named
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ def command(
     With FILEs, or folders of them behind TREE, prints a table of the servers that they start: shell scripts, Markdown
     documents, Dockerfiles, compose and Kubernetes manifests, and files of sglang's --config.
     """
-    from patchkit.cli import console
     from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.doctor import Doctor, DoctorFiles
     from patchkit.commands.doctor import doctor, survey
@@ -102,9 +102,6 @@ def command(
 
 def _say_survey(servers: Sequence[SurveyedServer], tail: str, version: str | None) -> None:
     """Print a table of the servers, and below it each refusal of the tree."""
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     rows = [(f"server on {version or 'this tree'}", "mirror", "gains from apply", "needs", "unknown")]
     for server in servers:
         ratios = [case.ratio for case in server.gains]
@@ -134,8 +131,6 @@ def _by_condition(items: Iterable[_Item], condition: Callable[[_Item], str]) -> 
 
 
 def _say_gains(gains: Sequence[Gain], version: str | None) -> None:
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
     from patchkit.patchset.runs import release_of
 
     if not gains:
@@ -166,9 +161,6 @@ def _command(remedy: str, tail: str) -> str:
 
 
 def _say_fixes(fixes: Sequence[Fix], tail: str) -> None:
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     if fixes:
         console.say(
             "\nFixes for this server that this tree lacks, with the requests or models that need them:"
@@ -187,9 +179,6 @@ def _say_fixes(fixes: Sequence[Fix], tail: str) -> None:
 
 
 def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     colour = "yellow" if diagnosis.kept else "green"
     console.say(f"[{colour}]{escaped(diagnosis.verdict)}[/]")
     if diagnosis.causes:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
+from patchkit.findings.printable import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,11 +28,9 @@ def command(*, arguments: Sequence[str], folder: Path, folders: Sequence[Path], 
     files with CRLF line ends need `git am --keep-cr`. TREE is only read; uncommitted changes are ignored. Without
     PATCH, every default patch that fits is written; a group does not include its opt-in patches.
     """
-    from patchkit.cli import console
     from patchkit.cli.answers.base import LeftOutAnswer, TreeAnswer, states
     from patchkit.cli.answers.export import Export
     from patchkit.commands.export import export
-    from patchkit.findings.printable import escaped
     from patchkit.plan.refusal import describe_left_out
 
     patches = options.loaded_patches(folders, arguments)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import UsageError
+from patchkit.findings.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,10 +62,8 @@ def command(
     REPO is a clone or a bare repository, and is only read. Results are cached, so an interrupted run continues where it
     stopped. Exit code 1 if a ref cannot be read or, with --verify, fails verification.
     """
-    from patchkit.cli import console
     from patchkit.cli.output import writing
     from patchkit.commands.matrix import matrix
-    from patchkit.findings.printable import printable
     from patchkit.matrix.tasks import CONFLICTS, DIFFS, VERIFY
     from patchkit.patchset import load
 
@@ -95,7 +94,6 @@ def command(
 
 
 def _answer(surveyed: SurveyResult, patches: PatchSet, style: str, out: Console, *, verbose: bool) -> None:
-    from patchkit.cli import console
     from patchkit.cli.output import put
     from patchkit.matrix.formats import table, text
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import UsageError
+from patchkit.findings.printable import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,9 +54,6 @@ def command(
     from patchkit.commands import merge_driver
 
     if change:
-        from patchkit.cli import console
-        from patchkit.findings.printable import escaped
-
         if files:
             raise UsageError(f"--{change} takes no files", advice="leave out one of them")
         where = "all of your repositories" if everywhere else "this repository"

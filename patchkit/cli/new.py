@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import UsageError
+from patchkit.findings.plural import counted
+from patchkit.findings.printable import escaped
 from patchkit.tree.limits import read_named
 
 if TYPE_CHECKING:
@@ -60,11 +62,8 @@ def command(
     DIR gets the change as a diff, with the files that it was made on, so that it can be made in trees that have
     drifted. What you have to complete is marked `todo` in its patch.toml.
     """
-    from patchkit.cli import console
     from patchkit.cli.answers.new import New
     from patchkit.commands.new import new
-    from patchkit.findings.plural import counted
-    from patchkit.findings.printable import escaped
 
     if bool(diffs) is (commit is not None):
         what = "--from-diff cannot be combined with --from-commit" if diffs else "no change is named"

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import UsageError
+from patchkit.findings.plural import counted
+from patchkit.findings.printable import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +101,6 @@ def command(
     code is 3. Exit code 1 if a change may behave differently in that tree, or a part of one was left out. Files outside
     the package are merged as text, and links and modes are carried.
     """
-    from patchkit.cli import console
     from patchkit.commands.port import PortConflictError, port, port_matrix
     from patchkit.series.source import Source
     from patchkit.tree.git import top_around
@@ -163,9 +164,7 @@ def command(
 
 def _print(results: Sequence[PortResult], *, done: str, written: bool = False, as_json: bool) -> None:
     """Print the outcome; ``done`` is printed before the number of files."""
-    from patchkit.cli import console
     from patchkit.cli.answers.port import Port, PortedOnto
-    from patchkit.findings.printable import escaped
 
     if as_json:
         console.emit(Port(written=written, trees=tuple(map(PortedOnto.made_of, results))))
@@ -193,7 +192,6 @@ def _say_next(tree: Path, ported: PortResult, *, committed: bool, again: str) ->
 
     ``again`` is the command that writes conflict markers, if this was not it.
     """
-    from patchkit.cli import console
     from patchkit.transaction.conflicts import conflicts_in
     from patchkit.transaction.history import checkout_of
     from patchkit.tree.tree import open_tree
@@ -215,9 +213,6 @@ def _say_next(tree: Path, ported: PortResult, *, committed: bool, again: str) ->
 
 
 def _print_change(change: PortedChange, *, brief: bool) -> None:
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     facts = change.change.facts
     needed = f"; it needs {', '.join(change.needs)}" if change.needs else ""
     skipped = f": skipped{needed}" if change.skipped else ""
@@ -250,8 +245,6 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
 
 
 def _patches(written: Sequence[Path]) -> str:
-    from patchkit.findings.plural import counted
-
     return counted(sum(path.name != "series" for path in written), "patch")
 
 
@@ -265,9 +258,6 @@ def _counted(file: LandedFile) -> str:
 
 def _print_edits(edits: Sequence[EditOutcome]) -> None:
     """Print edits of one file that have the same outcome and reason."""
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     _, text = _OUTCOMES[edits[0].outcome.value]
     sites = ", ".join(dict.fromkeys(edit.site for edit in edits if edit.site))
     site = f"{sites}: " if sites else ""

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
+from patchkit.findings.plural import counted
+from patchkit.findings.printable import escaped
+from patchkit.plan.status import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,13 +56,9 @@ def command(
     Exit code 1 if a patch that TREE has, a default patch or a ported commit conflicts, or was edited in REF. TREE is
     changed only with --merge.
     """
-    from patchkit.cli import console
     from patchkit.cli.answers.rebase import Rebase
     from patchkit.commands.merge import clean_head, is_merged, merge, merge_obstacle
     from patchkit.commands.rebase_check import ports_there, rebase_check
-    from patchkit.findings.plural import counted
-    from patchkit.findings.printable import escaped
-    from patchkit.plan.status import State
 
     patches = options.loaded_patches(folders, [tree])
     target = options.Target(tree, False, folders)
@@ -107,9 +106,6 @@ def command(
 
 
 def _say(moves: Sequence[Move], ports: Sequence[PortedChange]) -> None:
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     width = max(
         (len(name) for name in (*(m.patch for m in moves), *(p.change.facts.id for p in ports))), default=0
     )

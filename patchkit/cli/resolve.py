@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import UsageError
+from patchkit.findings.printable import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,11 +62,9 @@ def command(
     apply --markers is stored; apply --resolved uses it again where the same code conflicts. revert removes the edit
     with its patch.
     """
-    from patchkit.cli import console
     from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.resolve import ResolveResult, give_up, resolve
-    from patchkit.findings.printable import escaped
     from patchkit.transaction.revert import recorded
 
     if folder is not None:
@@ -132,11 +131,9 @@ def command(
 
 
 def _refresh(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:
-    from patchkit.cli import console
     from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.refresh import refresh
-    from patchkit.findings.printable import escaped
 
     tree = target.open()
     with console.working(tree):
@@ -149,11 +146,9 @@ def _refresh(target: options.Target, patches: PatchSet, patch: str, *, as_json: 
 
 
 def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:
-    from patchkit.cli import console
     from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.resolve import OpenEdit, Resolve
     from patchkit.commands.resolve import open_edits
-    from patchkit.findings.printable import escaped
 
     tree = target.open()
     with console.working(tree):
@@ -176,11 +171,9 @@ def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json
 
 
 def _export(target: options.Target, folder: Path, *, as_json: bool) -> None:
-    from patchkit.cli import console
     from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.resolve import export_resolutions
-    from patchkit.findings.printable import escaped
 
     tree = target.open()
     patches = options.loaded_patches(target.folders, [target.tree], installed=target.installed)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import ConflictError
+from patchkit.findings.printable import escaped, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,6 @@ def command(
     Without PATCH, every patch is reverted, except a port that was committed, which must be named. A group includes its
     opt-in patches that are applied.
     """
-    from patchkit.cli import console
     from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.revert import LeftPatch, Revert
     from patchkit.commands.revert import (
@@ -56,7 +56,6 @@ def command(
         revert,
         revert_what_can_be,
     )
-    from patchkit.findings.printable import escaped, excerpt
 
     patches = options.loaded_patches(folders, arguments, installed=installed)
     known_patches = options.with_recorded(patches, arguments, installed=installed)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
+from patchkit.findings.printable import escaped, plain
+from patchkit.plan.status import IN_PLACE, State
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -59,9 +61,7 @@ def command(
     of an opt-in patch only if you name it. not-applicable: TREE lacks the code that the patch changes. Without PATCH,
     every patch is shown.
     """
-    from patchkit.cli import console
     from patchkit.commands.status import tree_status
-    from patchkit.plan.status import IN_PLACE, State
 
     patches = options.loaded_patches(folders, arguments, installed=installed, cached=True)
     target = options.target_of(arguments, installed, folders, patches)
@@ -96,11 +96,9 @@ def _only(status: TreeStatus, named: Collection[str]) -> TreeStatus:
 
 
 def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *, as_json: bool) -> None:
-    from patchkit.cli import console
     from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.report import Ledger
     from patchkit.commands.report import report
-    from patchkit.findings.printable import plain
     from patchkit.series.backports import markdown
 
     with console.checking() as watch:
@@ -114,12 +112,9 @@ def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *
 def _say(
     tree: CheckoutTree, status: TreeStatus, target: options.Target, *, verbose: bool, as_json: bool
 ) -> None:
-    from patchkit.cli import console
     from patchkit.cli.answers.base import TreeAnswer, states
     from patchkit.cli.answers.status import Status
-    from patchkit.findings.printable import escaped
     from patchkit.plan.fitting import is_left_out
-    from patchkit.plan.status import State
 
     if as_json:
         console.emit(Status.of(status, tree=TreeAnswer.of(tree), patches=states(tree, status.patches)))

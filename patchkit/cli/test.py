@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import UsageError
+from patchkit.findings.plural import counted
+from patchkit.findings.printable import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,9 +47,7 @@ def command(
     and undefined names in their code are reported. With --on, PATCH, which can also be the name of a patch that
     patchkit show lists, is applied to a copy of each tree, verified, and reverted. Exit code 1 if anything fails.
     """
-    from patchkit.cli import console
     from patchkit.commands.test import test
-    from patchkit.findings.printable import escaped
     from patchkit.patchset import load
 
     own = Path(patch)
@@ -82,11 +82,8 @@ def command(
 
 def _check(folder: Path, *, as_json: bool) -> None:
     """Print what is wrong with the patches in ``folder``; exit 1 if anything is."""
-    from patchkit.cli import console
     from patchkit.cli.answers.check_patch import CheckedFolder, CheckPatch
     from patchkit.commands.check import check_patches
-    from patchkit.findings.plural import counted
-    from patchkit.findings.printable import escaped
 
     checked = check_patches(folder)
     if as_json:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.findings import formats
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ def command(
     files with what patchkit recorded, and runs the audit. Exit code 1 if a check fails. TREE's code runs only with
     --level import.
     """
-    from patchkit.cli import console
     from patchkit.commands.verify import criteria_of, verify
 
     style = options.style_of(style, as_json=as_json)
@@ -83,13 +82,12 @@ def _written(verdict: Verdict, style: str) -> str | None:
     from patchkit.audit.rules import RULES
     from patchkit.cli.answers.base import TreeAnswer, states
     from patchkit.cli.answers.verify import Verify, checks_of
-    from patchkit.cli.console import written
     from patchkit.findings.answer import SectionedReport
     from patchkit.verify import engine, page, text
 
     if style == "json":
         subject = verdict.subject
-        return written(
+        return console.written(
             Verify.of(
                 verdict,
                 subject,
