@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
-    from patchkit.series.commit import Commit
-    from patchkit.transaction.apply import ApplyResult
+    from patchkit.series.commit import CommitResult
     from patchkit.tree.tree import CheckoutTree
-    from patchkit.verify.result import Verdict
 
 
 @click.command("apply")
@@ -104,6 +102,7 @@ def command(
         return
     from patchkit.commands.apply import apply
     from patchkit.plan.refusal import PlanConflictError, describe_conflicts
+    from patchkit.series.commit import CommitResult
     from patchkit.transaction.apply import ApplyResult
     from patchkit.verify.result import UnverifiedError
 
@@ -122,8 +121,6 @@ def command(
         )
     ids = tuple(patch.id for patch in patches.select()) if everything else target.ids
     tree = target.open()
-    commits: tuple[Commit, ...] = ()
-    verdict: Verdict | None = None
     try:
         with console.working(tree):
             if committing:
@@ -132,7 +129,6 @@ def command(
                 done = commit(
                     tree, patches, ids, keep_going=keep_going, runtime=runtime or "", verifying=verifying
                 )
-                applied, commits, verdict = done.applied, done.commits, done.verdict
             else:
                 applied = apply(
                     tree,
@@ -145,26 +141,25 @@ def command(
                     dry_run=dry_run,
                     runtime=runtime or "",
                 )
+                done = CommitResult(applied, ())
     except (PlanConflictError, UnverifiedError) as error:
-        applied = ApplyResult(error.plan.patches, ())
         verdict = error.verdict if isinstance(error, UnverifiedError) else None
-        _print(tree, applied, target, as_json=as_json, dry_run=dry_run, verdict=verdict)
+        done = CommitResult(ApplyResult(error.plan.patches, ()), (), verdict)
+        _print(tree, done, target, as_json=as_json, dry_run=dry_run)
         raise
     opt_in = () if as_json else _opt_in(tree, patches, target.ids)
     again = "".join(f" {word}" for word in _repeated_options(context))
     _print(
         tree,
-        applied,
+        done,
         target,
         as_json=as_json,
         dry_run=dry_run,
         committing=committing,
-        commits=commits,
-        verdict=verdict,
         opt_in=opt_in,
         again=again,
     )
-    if (keep_going or markers) and describe_conflicts(applied.patches):
+    if (keep_going or markers) and describe_conflicts(done.applied.patches):
         context.exit(1)
 
 
@@ -209,7 +204,6 @@ def _end(
 ) -> None:
     """Finish or roll back the interrupted write. Raise UsageError for options that only a new write takes."""
     from patchkit.cli.answers.apply import Recover
-    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.commands.recover import recover
     from patchkit.transaction.conflicts import conflicts_in
 
@@ -227,7 +221,7 @@ def _end(
     opened = target.open()
     recovery = recover(opened, roll_back=aborting)
     if as_json:
-        console.emit(Recover.of(recovery, tree=TreeAnswer.of(opened)))
+        console.emit(Recover.of(recovery, tree=opened))
     elif recovery.action == "nothing":
         console.say(f"Nothing to {how.removeprefix('--')}: no write was interrupted.")
         # Git's options of these names are for conflicts, so users may try them on those of apply --markers.
@@ -243,14 +237,12 @@ def _end(
 
 def _print(
     tree: CheckoutTree,
-    applied: ApplyResult,
+    done: CommitResult,
     target: options.Target,
     *,
     as_json: bool,
     dry_run: bool,
     committing: bool = False,
-    commits: Sequence[Commit] = (),
-    verdict: Verdict | None = None,
     opt_in: Sequence[Patch] = (),
     again: str = "",
 ) -> None:
@@ -264,8 +256,9 @@ def _print(
     from patchkit.verify import text
 
     if as_json:
-        console.emit(Apply.made_of(tree, applied, commits, verdict))
+        console.emit(Apply.made_of(tree, done))
         return
+    applied, commits, verdict = done.applied, done.commits, done.verdict
     is_planned = dry_run and bool(applied.files)
     if is_planned:
         console.say("\nAfter apply:")

@@ -67,21 +67,6 @@ def progress() -> Iterator[Callable[[str, int, int], None] | None]:
         yield watch
 
 
-@contextmanager
-def checking() -> Iterator[Callable[[str, int], None] | None]:
-    """Yield a function that shows the current check on stderr, or None if stderr is not a terminal."""
-    with progress() as shown:
-        made = -1
-
-        def watch(title: str, count: int) -> None:
-            nonlocal made
-            made += 1
-            if shown is not None:
-                shown(f"checks: {title}", made, count)
-
-        yield watch if shown is not None else None
-
-
 def written(answer: Struct | Sequence[Struct]) -> str:
     """Return an answer as JSON."""
     from msgspec import to_builtins

@@ -54,7 +54,7 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
 def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *, as_json: bool) -> None:
     from rich.syntax import Syntax
 
-    from patchkit.cli.answers.base import LeftOutAnswer, TreeAnswer
+    from patchkit.cli.answers.base import LeftOutAnswer
     from patchkit.cli.answers.diff import Diff, FileDiff
     from patchkit.plan.diff import unified
 
@@ -66,7 +66,7 @@ def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *
     if as_json:
         console.emit(
             Diff.of(
-                tree=TreeAnswer.of(tree),
+                tree=tree,
                 files=tuple(
                     FileDiff.of(change, diff=texts[change.file].decode(errors="replace"))
                     for change in changes

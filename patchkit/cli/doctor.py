@@ -68,7 +68,6 @@ def command(
     With FILEs, or folders of them behind TREE, prints a table of the servers that they start: shell scripts, Markdown
     documents, Dockerfiles, compose and Kubernetes manifests, and files of sglang's --config.
     """
-    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.doctor import Doctor, DoctorFiles
     from patchkit.commands.doctor import doctor, survey
     from patchkit.doctor.command_line import command_of
@@ -89,13 +88,13 @@ def command(
         if servers:
             surveyed = survey(tree, patches, servers, gpus=gpus, models=models, read_only=read_only)
             if as_json:
-                console.emit(DoctorFiles.of(servers=surveyed, tree=TreeAnswer.of(tree)))
+                console.emit(DoctorFiles.of(servers=surveyed, tree=tree))
             else:
                 _say_survey(surveyed, target.tail, tree.version)
             return
         diagnosis = doctor(tree, patches, words[named:], given, gpus=gpus, models=models, read_only=read_only)
     if as_json:
-        console.emit(Doctor.of(diagnosis, tree=TreeAnswer.of(tree)))
+        console.emit(Doctor.of(diagnosis, tree=tree))
     else:
         _say(diagnosis, target.tail, tree.version)
 

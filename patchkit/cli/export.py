@@ -28,7 +28,7 @@ def command(*, arguments: Sequence[str], folder: Path, folders: Sequence[Path], 
     files with CRLF line ends need `git am --keep-cr`. TREE is only read; uncommitted changes are ignored. Without
     PATCH, every default patch that fits is written; a group does not include its opt-in patches.
     """
-    from patchkit.cli.answers.base import LeftOutAnswer, TreeAnswer, states
+    from patchkit.cli.answers.base import LeftOutAnswer, states
     from patchkit.cli.answers.export import Export
     from patchkit.commands.export import export
     from patchkit.plan.refusal import describe_left_out
@@ -42,7 +42,7 @@ def command(*, arguments: Sequence[str], folder: Path, folders: Sequence[Path], 
         console.emit(
             Export.of(
                 exported,
-                tree=TreeAnswer.of(tree),
+                tree=tree,
                 patches=states(tree, exported.patches),
                 left=LeftOutAnswer.each(exported.left),
             )

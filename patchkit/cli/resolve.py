@@ -62,7 +62,6 @@ def command(
     apply --markers is stored; apply --resolved uses it again where the same code conflicts. revert removes the edit
     with its patch.
     """
-    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.resolve import ResolveResult, give_up, resolve
     from patchkit.transaction.revert import recorded
@@ -98,7 +97,7 @@ def command(
             console.emit(
                 Resolve.of(
                     ResolveResult(recorded=False, remembered=False),
-                    tree=TreeAnswer.of(opened),
+                    tree=opened,
                     patch=patch,
                     edit=edit,
                     given_up=True,
@@ -114,7 +113,7 @@ def command(
     with console.working(opened):
         done = resolve(opened, patches, patch, edit, accept=accept)
     if as_json:
-        console.emit(Resolve.of(done, tree=TreeAnswer.of(opened), patch=patch, edit=edit))
+        console.emit(Resolve.of(done, tree=opened, patch=patch, edit=edit))
         return
     if not done.recorded:
         console.say(f"{patch} {edit} is already recorded.")
@@ -131,7 +130,6 @@ def command(
 
 
 def _refresh(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:
-    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.refresh import refresh
 
@@ -139,14 +137,13 @@ def _refresh(target: options.Target, patches: PatchSet, patch: str, *, as_json: 
     with console.working(tree):
         written = refresh(tree, patches, patch, target.folders)
     if as_json:
-        console.emit(Resolve.of(tree=TreeAnswer.of(tree), patch=patch, files=(str(written),)))
+        console.emit(Resolve.of(tree=tree, patch=patch, files=(str(written),)))
         return
     console.say(f"{escaped(str(written))} has the code of {escaped(patch)} as it is now.")
     console.say_next((f"test {shlex.quote(str(written.parent))}", "checks the patch"))
 
 
 def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:
-    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.resolve import OpenEdit, Resolve
     from patchkit.commands.resolve import open_edits
 
@@ -155,7 +152,7 @@ def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json
         opened = open_edits(tree, patches, patch)
     if as_json:
         edits = tuple(OpenEdit.of(edit, edit=edit.name) for edit, _ in opened)
-        console.emit(Resolve.of(tree=TreeAnswer.of(tree), patch=patch, open=edits))
+        console.emit(Resolve.of(tree=tree, patch=patch, open=edits))
         return
     if not opened:
         console.say(f"{escaped(patch)} has no edit in conflict.")
@@ -171,7 +168,6 @@ def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json
 
 
 def _export(target: options.Target, folder: Path, *, as_json: bool) -> None:
-    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.resolve import export_resolutions
 
@@ -179,7 +175,7 @@ def _export(target: options.Target, folder: Path, *, as_json: bool) -> None:
     patches = options.loaded_patches(target.folders, [target.tree], installed=target.installed)
     done = export_resolutions(tree, patches, folder)
     if as_json:
-        console.emit(Resolve.of(done, tree=TreeAnswer.of(tree), left=done.left_out))
+        console.emit(Resolve.of(done, tree=tree, left=done.left_out))
         return
     for file in done.files:
         console.say(escaped(str(file)))

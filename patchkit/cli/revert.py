@@ -47,7 +47,6 @@ def command(
     Without PATCH, every patch is reverted, except a port that was committed, which must be named. A group includes its
     opt-in patches that are applied.
     """
-    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.revert import LeftPatch, Revert
     from patchkit.commands.revert import (
         PartialRevert,
@@ -76,13 +75,13 @@ def command(
         if not keep_going and len(target.ids) != 1:
             refusal.advice += "; --keep-going reverts each patch that it can"
         if as_json and refusal.difference:
-            console.emit(Revert.of(refusal, tree=TreeAnswer.of(tree), reverted=(), changed_files=()))
+            console.emit(Revert.of(refusal, tree=tree, reverted=(), changed_files=()))
         raise
     if as_json:
         left = (LeftPatch.of(error, patch=name, reason=str(error)) for name, error in not_reverted.items())
         console.emit(
             Revert.of(
-                tree=TreeAnswer.of(tree),
+                tree=tree,
                 reverted=reverted.patches,
                 changed_files=reverted.files,
                 left=tuple(left),

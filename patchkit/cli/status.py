@@ -96,15 +96,14 @@ def _only(status: TreeStatus, named: Collection[str]) -> TreeStatus:
 
 
 def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *, as_json: bool) -> None:
-    from patchkit.cli.answers.base import TreeAnswer
-    from patchkit.cli.answers.report import Ledger
+    from patchkit.cli.answers.status import Ledger
     from patchkit.commands.report import report
     from patchkit.series.backports import markdown
 
-    with console.checking() as watch:
+    with console.progress() as watch:
         rows = tuple(row for row in report(tree, patches, watch) if not named or row.patch in named)
     if as_json:
-        console.emit(Ledger.of(tree=TreeAnswer.of(tree), rows=rows))
+        console.emit(Ledger.of(tree=tree, rows=rows))
     else:
         click.echo(plain(markdown(rows)).encode(), nl=False)
 
@@ -112,12 +111,12 @@ def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *
 def _say(
     tree: CheckoutTree, status: TreeStatus, target: options.Target, *, verbose: bool, as_json: bool
 ) -> None:
-    from patchkit.cli.answers.base import TreeAnswer, states
+    from patchkit.cli.answers.base import states
     from patchkit.cli.answers.status import Status
     from patchkit.plan.fitting import is_left_out
 
     if as_json:
-        console.emit(Status.of(status, tree=TreeAnswer.of(tree), patches=states(tree, status.patches)))
+        console.emit(Status.of(status, tree=tree, patches=states(tree, status.patches)))
         return
     console.say(f"sglang {tree.version or '(version unknown)'} in {escaped(str(tree.package))}")
     console.say_states(status.patches, verbose=verbose)

@@ -82,14 +82,12 @@ def command(
 
 def _check(folder: Path, *, as_json: bool) -> None:
     """Print what is wrong with the patches in ``folder``; exit 1 if anything is."""
-    from patchkit.cli.answers.check_patch import CheckedFolder, CheckPatch
+    from patchkit.cli.answers.check_patch import CheckPatch
     from patchkit.commands.check import check_patches
 
     checked = check_patches(folder)
     if as_json:
-        console.emit(
-            CheckPatch.of(patches=tuple(CheckedFolder.of(checked_patch) for checked_patch in checked))
-        )
+        console.emit(CheckPatch(patches=checked))
     for checked_patch in () if as_json else checked:
         examples = counted(checked_patch.examples, "example")
         mark = (

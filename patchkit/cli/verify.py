@@ -66,7 +66,7 @@ def command(
     target = options.Target(tree, installed, folders)
     opened = target.open()
     criteria = criteria_of(opened, min_confidence, baseline, importing=level == "import")
-    with console.checking() as watch:
+    with console.progress() as watch:
         verdict = verify(opened, patches, criteria, watch)
     _answer(_written(verdict, style), output, verdict, opened, target.tail)
     if not verdict.passed:
@@ -80,7 +80,7 @@ def _written(verdict: Verdict, style: str) -> str | None:
     if style == "text":
         return None
     from patchkit.audit.rules import RULES
-    from patchkit.cli.answers.base import TreeAnswer, states
+    from patchkit.cli.answers.base import states
     from patchkit.cli.answers.verify import Verify, checks_of
     from patchkit.findings.answer import SectionedReport
     from patchkit.verify import engine, page, text
@@ -91,7 +91,7 @@ def _written(verdict: Verdict, style: str) -> str | None:
             Verify.of(
                 verdict,
                 subject,
-                tree=TreeAnswer.of(subject.tree),
+                tree=subject.tree,
                 patches=states(subject.tree, verdict.statuses),
                 seconds=round(verdict.seconds, 3),
                 checks=checks_of(verdict),

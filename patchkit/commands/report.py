@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def report(
-    tree: CheckoutTree, patches: PatchSet, watch: Callable[[str, int], None] | None = None
+    tree: CheckoutTree, patches: PatchSet, watch: Callable[[str, int, int], None] | None = None
 ) -> tuple[Backport, ...]:
     """Verify ``tree`` and return a row for each patch in it; ``watch`` is that of ``verify``."""
 

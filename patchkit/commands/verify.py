@@ -30,9 +30,12 @@ def criteria_of(
 
 
 def verify(
-    tree: CheckoutTree, patches: PatchSet, criteria: Criteria, watch: Callable[[str, int], None] | None = None
+    tree: CheckoutTree,
+    patches: PatchSet,
+    criteria: Criteria,
+    watch: Callable[[str, int, int], None] | None = None,
 ) -> Verdict:
-    """Run every check on a patched tree; ``watch`` is called with each check's title and the number of checks."""
+    """Run every check on a patched tree; ``watch`` is called with each check's title, its number, and that of all."""
     return read_without_conflicts(
         tree, lambda read: engine.verify(Subject(read, tuple(patches), criteria), watch)
     )

@@ -28,10 +28,13 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
         The answers in it are made of the results in those in the same way.
         """
-        for name in cls.__struct_fields__:
+        for field in msgspec.structs.fields(cls):
+            name, kind = field.name, field.type
             having = (result for result in results if hasattr(result, name))
             if name not in values and (result := next(having, None)) is not None:
                 values[name] = getattr(result, name)
+            if name in values and isinstance(kind, type) and issubclass(kind, Answer):
+                values[name] = kind.of(values[name])
         said = {name: _plain(value) for name, value in values.items() if value is not msgspec.UNSET}
         return msgspec.convert(SimpleNamespace(**said), cls, from_attributes=True)
 
@@ -102,13 +105,6 @@ class LeftOutAnswer(Answer, frozen=True, kw_only=True):
     def each(cls, left: Mapping[str, str]) -> tuple[LeftOutAnswer, ...]:
         """Return the answers for patches that were left out, given their reasons."""
         return tuple(cls(patch=name, reason=reason) for name, reason in left.items())
-
-
-class CommitAnswer(Answer, frozen=True, kw_only=True):
-    """A commit that ``--commit`` made."""
-
-    patch: str
-    commit: str
 
 
 def states(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchState, ...]:
