@@ -8,7 +8,6 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from patchkit.cli import console, options
 from patchkit.errors import TreeError, UsageError
@@ -17,8 +16,7 @@ from patchkit.findings.printable import escaped
 from patchkit.plan.status import ACCEPTED, BY_HAND, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
@@ -26,8 +24,8 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 
-@click.command("apply")
-@options.options(
+@options.command(
+    "apply",
     options.tree_and_patches,
     options.everything("Apply every default patch, or none if one of them conflicts."),
     click.option("--dry-run", is_flag=True, help="Show what would change; write nothing."),
@@ -64,15 +62,11 @@ if TYPE_CHECKING:
         help="Finish an interrupted write, or roll it back if no file was changed yet.",
     ),
     click.option("--abort", "aborting", is_flag=True, help="Roll back an interrupted write."),
-    options.installed,
-    options.folders,
-    options.as_json,
+    options.shared,
 )
-@click.pass_context
 def command(
-    context: click.Context,
+    given: options.Invocation,
     *,
-    arguments: Sequence[str],
     everything: bool,
     dry_run: bool,
     keep_going: bool,
@@ -84,10 +78,7 @@ def command(
     runtime: str | None,
     committing: bool,
     verifying: bool,
-    installed: bool,
-    folders: Sequence[Path],
-    as_json: bool,
-) -> None:
+) -> int:
     """Apply patches to TREE, with the patches that they require.
 
     Without PATCH, every default patch that fits is applied; patches that conflict, and patches that need them, are left
@@ -98,16 +89,16 @@ def command(
     exit code is 3.
     """
     if continuing or aborting:
-        _end(context, arguments, installed, aborting=aborting, as_json=as_json)
-        return
+        _end(given, continuing=continuing, aborting=aborting)
+        return 0
     from patchkit.commands.apply import apply
     from patchkit.plan.refusal import PlanConflictError, describe_conflicts
     from patchkit.series.commit import CommitResult
     from patchkit.transaction.apply import ApplyResult
     from patchkit.verify.result import UnverifiedError
 
-    patches = options.loaded_patches(folders, arguments, installed=installed)
-    target = options.target_of(arguments, installed, folders, patches, everything=everything)
+    patches = given.patches()
+    target = given.target(patches, everything=everything)
     if verifying and not committing:
         raise UsageError("--verify needs --commit", advice="add it, or run patchkit verify afterwards")
     if committing and (dry_run or allow_dirty):
@@ -145,25 +136,24 @@ def command(
     except (PlanConflictError, UnverifiedError) as error:
         verdict = error.verdict if isinstance(error, UnverifiedError) else None
         done = CommitResult(ApplyResult(error.plan.patches, ()), (), verdict)
-        _print(tree, done, target, as_json=as_json, dry_run=dry_run)
+        _print(tree, done, target, as_json=given.as_json, dry_run=dry_run)
         raise
-    opt_in = () if as_json else _opt_in(tree, patches, target.ids)
-    again = "".join(f" {word}" for word in _repeated_options(context))
+    opt_in = () if given.as_json else _opt_in(tree, patches, target.ids)
+    again = "".join(f" {word}" for word in options.typed(*_REPEATED))
     _print(
         tree,
         done,
         target,
-        as_json=as_json,
+        as_json=given.as_json,
         dry_run=dry_run,
         committing=committing,
         opt_in=opt_in,
         again=again,
     )
-    if (keep_going or markers) and describe_conflicts(done.applied.patches):
-        context.exit(1)
+    return int((keep_going or markers) and bool(describe_conflicts(done.applied.patches)))
 
 
-_ENDING = ("arguments", "continuing", "aborting", "installed", "as_json")
+_ENDING = ("words", "continuing", "aborting", "installed", "as_json")
 _REPEATED = ("everything", "keep_going", "markers", "resolved", "allow_dirty", "runtime")
 
 
@@ -181,46 +171,25 @@ def _opt_in(tree: CheckoutTree, patches: PatchSet, names: Sequence[str]) -> tupl
     )
 
 
-def _typed(context: click.Context) -> list[click.Parameter]:
-    """Return the parameters that were given on the command line."""
-    return [
-        param
-        for param in context.command.params
-        if context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-    ]
-
-
-def _repeated_options(context: click.Context) -> Iterator[str]:
-    """Yield the given options that decide what is applied."""
-    for param in _typed(context):
-        if param.name in _REPEATED:
-            yield param.opts[0]
-            if param.name == "runtime":
-                yield context.params["runtime"]
-
-
-def _end(
-    context: click.Context, arguments: Sequence[str], installed: bool, *, aborting: bool, as_json: bool
-) -> None:
+def _end(given: options.Invocation, *, continuing: bool, aborting: bool) -> None:
     """Finish or roll back the interrupted write. Raise UsageError for options that only a new write takes."""
     from patchkit.cli.answers.apply import Recover
     from patchkit.commands.recover import recover
     from patchkit.transaction.conflicts import conflicts_in
 
     how = "--abort" if aborting else "--continue"
-    others = [param.opts[0] for param in _typed(context) if param.name not in _ENDING]
-    if context.params["continuing"] and aborting:
+    words = given.words
+    others = [param.opts[0] for param in options.typed_parameters() if param.name not in _ENDING]
+    if continuing and aborting:
         others = ["--continue"]
-    missing = [word for word in arguments if not os.path.exists(word)]
+    missing = [word for word in words if not os.path.exists(word)]
     # A damaged patch must not keep a write from being finished, so patches are loaded only for this message.
-    if others or len(arguments) > 1 or (missing and missing[0] in options.loaded_patches(())):
-        raise UsageError(
-            f"{how} takes only a TREE", advice=f"leave out {(others or missing or arguments)[-1]}"
-        )
-    target = options.Target(arguments[0] if arguments else None, installed)
+    if others or len(words) > 1 or (missing and missing[0] in options.Invocation().patches()):
+        raise UsageError(f"{how} takes only a TREE", advice=f"leave out {(others or missing or words)[-1]}")
+    target = given.on(words[0] if words else None)
     opened = target.open()
     recovery = recover(opened, roll_back=aborting)
-    if as_json:
+    if given.as_json:
         console.emit(Recover.of(recovery, tree=opened))
     elif recovery.action == "nothing":
         console.say(f"Nothing to {how.removeprefix('--')}: no write was interrupted.")

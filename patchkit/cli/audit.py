@@ -20,40 +20,39 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", *formats.names())
 
 
-@click.command("audit")
-@options.options(options.tree, options.installed)
-@options.styled(FORMATS)
-@click.option("--explain", is_flag=True, help="Show why each value can be None, and a guard to add.")
-@click.option(
-    "--min-confidence",
-    type=click.Choice(options.CONFIDENCES),
-    help="Show only findings that are at least this certain (default: show all, fail on likely ones).",
+@options.command(
+    "audit",
+    options.tree,
+    options.installed,
+    options.styled(FORMATS),
+    click.option("--explain", is_flag=True, help="Show why each value can be None, and a guard to add."),
+    click.option(
+        "--min-confidence",
+        type=click.Choice(options.CONFIDENCES),
+        help="Show only findings that are at least this certain (default: show all, fail on likely ones).",
+    ),
+    options.baseline,
+    click.option(
+        "--allow-unread",
+        is_flag=True,
+        help="Report folders that cannot be read, such as links, as notes instead of failing.",
+    ),
+    click.option(
+        "--suggest-opt-out",
+        is_flag=True,
+        help="Also show for each attention backend whether it can run without the mirror.",
+    ),
 )
-@options.baseline
-@click.option(
-    "--allow-unread",
-    is_flag=True,
-    help="Report folders that cannot be read, such as links, as notes instead of failing.",
-)
-@click.option(
-    "--suggest-opt-out",
-    is_flag=True,
-    help="Also show for each attention backend whether it can run without the mirror.",
-)
-@click.pass_context
 def command(
-    context: click.Context,
+    given: options.Invocation,
     *,
-    tree: str | None,
-    installed: bool,
     style: str,
-    as_json: bool,
     explain: bool,
     min_confidence: str | None,
     baseline: Path | None,
     allow_unread: bool,
     suggest_opt_out: bool,
-) -> None:
+) -> int:
     """Find code that fails when a batch has no CPU sequence lengths.
 
     The CPU mirror (seq_lens_cpu) is the host copy of a batch's sequence lengths. Patches make it optional, and code
@@ -65,8 +64,8 @@ def command(
     from patchkit.findings.finding import Confidence
     from patchkit.patchset import configuration
 
-    style = options.style_of(style, as_json=as_json)
-    opened = options.Target(tree, installed).open()
+    style = given.style(style)
+    opened = given.on(given.tree).open()
     baseline = baseline or configuration.baseline_of(opened.fork)
     baseline_findings = baselines.load(baseline) if baseline is not None else ()
     with console.progress() as watch:
@@ -76,8 +75,7 @@ def command(
     report = result if min_confidence is None and style in ("text", "json") else judged
     entries = _opt_outs(opened) if suggest_opt_out else None
     _answer(report, entries, opened, style, explain=explain)
-    if judged.findings:
-        context.exit(1)
+    return int(bool(judged.findings))
 
 
 def _answer(

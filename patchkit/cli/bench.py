@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,14 +14,15 @@ from patchkit.findings.printable import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from patchkit.bench.recorded import BatchComparison, Benchmark
 
 
-@click.command("bench")
-@click.argument("launch", metavar="LAUNCH_COMMAND")
-@click.argument("ids", nargs=-1, metavar="[PATCH...]")
-@options.options(
+@options.command(
+    "bench",
+    click.argument("launch", metavar="LAUNCH_COMMAND"),
+    click.argument("ids", nargs=-1, metavar="[PATCH...]"),
     click.option(
         "--tree",
         "trees",
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     ),
     click.option(
         "--prompts",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=options.FILE,
         metavar="FILE",
         help="Read prompts from FILE: one in each line, or a JSON list of texts or of lists of token ids.",
     ),
@@ -67,9 +67,8 @@ if TYPE_CHECKING:
     options.folders,
     options.as_json,
 )
-@click.pass_context
 def command(
-    context: click.Context,
+    given: options.Invocation,
     *,
     launch: str,
     ids: Sequence[str],
@@ -79,9 +78,7 @@ def command(
     prompts: Path | None,
     time_limit: int,
     profiled: bool,
-    folders: Sequence[Path],
-    as_json: bool,
-) -> None:
+) -> int:
     """Measure on this GPU what patches change for a server.
 
     LAUNCH_COMMAND, in quotes, is as you start the server. Two copies of the tree, one unpatched and one with the named
@@ -97,14 +94,12 @@ def command(
         raise UsageError("more than two trees are named", advice="name one or two with --tree")
     if len(trees) == 2 and ids:
         raise UsageError(f"{ids[0]}: two trees are compared as they are", advice="name one tree, or no patch")
-    targets = [options.Target(tree, False, folders) for tree in trees] or [
-        options.Target(None, True, folders)
-    ]
-    opened = [target.open() for target in targets]
-    patches = options.loaded_patches(folders, trees[:1], installed=not trees)
+    given = given._replace(words=trees[:1], installed=not trees)
+    opened = [given.on(tree).open() for tree in trees or (None,)]
+    patches = given.patches()
     patches.named(ids)
-    given = None if prompts is None else read_prompts(prompts)
-    workload = Workload(tuple(dict.fromkeys(batches)), new_tokens, time_limit, given, profiled)
+    read = None if prompts is None else read_prompts(prompts)
+    workload = Workload(tuple(dict.fromkeys(batches)), new_tokens, time_limit, read, profiled)
     began = time.monotonic()
     with console.progress() as shown:
 
@@ -113,12 +108,11 @@ def command(
                 shown(f"seconds: {what}", min(time_limit, int(time.monotonic() - began)), time_limit)
 
         benchmark = bench(launch, opened, patches, ids, workload, watch=watch)
-    if as_json:
+    if given.as_json:
         console.emit(benchmark)
     else:
         say(benchmark, new_tokens)
-    if any(batch.tokens == "differ" for batch in benchmark.batches):
-        context.exit(1)
+    return int(any(batch.tokens == "differ" for batch in benchmark.batches))
 
 
 def say(benchmark: Benchmark, new_tokens: int) -> None:

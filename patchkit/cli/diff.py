@@ -12,17 +12,13 @@ from patchkit.errors import ConflictError
 from patchkit.findings.printable import plain, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from patchkit.plan.conflict import Conflict
     from patchkit.plan.status import Plan
     from patchkit.tree.tree import CheckoutTree
 
 
-@click.command("diff")
-@options.options(options.tree_and_patches, options.installed, options.folders, options.as_json)
-def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path], as_json: bool) -> None:
+@options.command("diff", options.tree_and_patches, options.shared)
+def command(given: options.Invocation) -> None:
     """Print what apply would change, as a unified diff.
 
     Without PATCH, prints the changes of every default patch that fits; a group does not include its opt-in patches.
@@ -32,21 +28,21 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
     from patchkit.plan.conflict import conflicts
     from patchkit.plan.refusal import describe_conflicts, describe_left_out
 
-    patches = options.loaded_patches(folders, arguments, installed=installed)
-    target = options.target_of(arguments, installed, folders, patches)
+    patches = given.patches()
+    target = given.target(patches)
     requested = patches.requested(target.ids)
     tree = target.open()
     with console.working(tree):
         planned = diff(tree, patches, target.ids)
-    _print(tree, planned, conflicts(planned.tree, planned.patches), as_json=as_json)
+    _print(tree, planned, conflicts(planned.tree, planned.patches), as_json=given.as_json)
     if any(name in requested for name in planned.left_out):
         raise ConflictError(
             describe_conflicts(planned.patches),
             advice=f"edit that code, or run patchkit apply --markers{target.whole_tail}",
         )
-    if planned.left_out and not as_json:
+    if planned.left_out and not given.as_json:
         click.echo(f"\n{printable(describe_left_out(planned.left_out))}", err=True)
-    if target.ids and not planned.changes and not as_json:
+    if target.ids and not planned.changes and not given.as_json:
         states = ", ".join(f"{s.patch.id} {s.label}" for s in planned.patches)
         click.echo(f"note: apply would change nothing: {printable(states)}", err=True)
 

@@ -21,41 +21,42 @@ if TYPE_CHECKING:
     from patchkit.doctor.survey import SurveyedServer
 
 _Item = TypeVar("_Item")
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command("doctor", context_settings={"ignore_unknown_options": True})
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[TREE] [SERVER OPTIONS|FILE]...")
-@click.option(
-    "--server-args",
-    "settings",
-    type=_FILE,
-    help="Read a ServerArgs JSON from FILE; options on the command line override it.",
+@options.command(
+    "doctor",
+    click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[TREE] [SERVER OPTIONS|FILE]..."),
+    click.option(
+        "--server-args",
+        "settings",
+        type=options.FILE,
+        help="Read a ServerArgs JSON from FILE; options on the command line override it.",
+    ),
+    click.option(
+        "--gpu",
+        "gpus",
+        multiple=True,
+        metavar="NAME",
+        help="The server's GPU, such as h100, b200 or mi300x; without it, a Hopper and a Blackwell one.",
+    ),
+    click.option(
+        "--model-config", type=options.FILE, help="The config.json of a model that is not on this machine."
+    ),
+    click.option("--draft-config", type=options.FILE, help="The config.json of its draft model."),
+    click.option(
+        "--read-only", is_flag=True, help="Run none of TREE's code; only the given options are known."
+    ),
+    options.shared,
+    context_settings={"ignore_unknown_options": True},
 )
-@click.option(
-    "--gpu",
-    "gpus",
-    multiple=True,
-    metavar="NAME",
-    help="The server's GPU, such as h100, b200 or mi300x; without it, a Hopper and a Blackwell one.",
-)
-@click.option("--model-config", type=_FILE, help="The config.json of a model that is not on this machine.")
-@click.option("--draft-config", type=_FILE, help="The config.json of its draft model.")
-@click.option("--read-only", is_flag=True, help="Run none of TREE's code; only the given options are known.")
-@options.installed
-@options.folders
-@options.as_json
 def command(
+    given: options.Invocation,
     *,
-    words: Sequence[str],
     settings: Path | None,
     gpus: Sequence[str],
     model_config: Path | None,
     draft_config: Path | None,
     read_only: bool,
-    installed: bool,
-    folders: Sequence[Path],
-    as_json: bool,
 ) -> None:
     """Show why a server waits for the GPU and which fixes it lacks.
 
@@ -73,27 +74,30 @@ def command(
     from patchkit.doctor.command_line import command_of
     from patchkit.doctor.files import found_in
 
+    words = given.words
     named = bool(words) and not words[0].startswith("-") and os.path.isdir(words[0])
     paths = [Path(word) for word in words[named:]]
     servers = found_in(paths) if paths and all(map(os.path.exists, paths)) and settings is None else []
     if not servers:
         command_of(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
-    target = options.Target(words[0] if named else None, installed, folders)
+    target = given.on(words[0] if named else None)
     tree = target.open()
-    given = read_named(settings) if settings is not None else b""
+    server_args = read_named(settings) if settings is not None else b""
     configs = {"model": model_config, "draft": draft_config}
     models = {name: read_named(file) for name, file in configs.items() if file is not None}
     with console.working(tree):
-        patches = options.loaded_patches(folders, words[:named], installed=installed)
+        patches = given._replace(words=words[:named]).patches()
         if servers:
             surveyed = survey(tree, patches, servers, gpus=gpus, models=models, read_only=read_only)
-            if as_json:
+            if given.as_json:
                 console.emit(DoctorFiles.of(servers=surveyed, tree=tree))
             else:
                 _say_survey(surveyed, target.tail, tree.version)
             return
-        diagnosis = doctor(tree, patches, words[named:], given, gpus=gpus, models=models, read_only=read_only)
-    if as_json:
+        diagnosis = doctor(
+            tree, patches, words[named:], server_args, gpus=gpus, models=models, read_only=read_only
+        )
+    if given.as_json:
         console.emit(Doctor.of(diagnosis, tree=tree))
     else:
         _say(diagnosis, target.tail, tree.version)

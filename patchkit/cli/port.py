@@ -33,9 +33,9 @@ _OUTCOMES = {
 }
 
 
-@click.command("port")
-@click.argument("patches", metavar="PATCH...", nargs=-1, required=True)
-@options.options(
+@options.command(
+    "port",
+    click.argument("patches", metavar="PATCH...", nargs=-1, required=True),
     click.option(
         "--from",
         "base",
@@ -77,9 +77,8 @@ _OUTCOMES = {
     options.output_folder("Also write the series to DIR, as patches for the tree."),
     options.as_json,
 )
-@click.pass_context
 def command(
-    context: click.Context,
+    given: options.Invocation,
     *,
     patches: Sequence[str],
     base: str | None,
@@ -91,8 +90,7 @@ def command(
     markers: bool,
     allow_dirty: bool,
     folder: Path | None,
-    as_json: bool,
-) -> None:
+) -> int:
     """Port patches to a tree that has diverged.
 
     A PATCH is a commit, a range, a diff, a file of mails as from git format-patch, or a folder of these, in the order
@@ -136,30 +134,22 @@ def command(
                 )
                 results = (patch_port,)
         except PortConflictError as error:
-            _print((error.ported,), done="--keep-going would change", as_json=as_json)
+            _print((error.ported,), done="--keep-going would change", as_json=given.as_json)
             raise
     written = alone is not None and not dry_run and bool(results[0].changed)
-    _print(results, done="Changed" if written else "Would change", written=written, as_json=as_json)
-    if alone is not None and not dry_run and not as_json:
-        given = {"--from": base, "--onto": onto[0] if onto else None, "--repo": context.params["repository"]}
-        named = [
-            word
-            for option, value in given.items()
-            if value and str(value) != "."
-            for word in (option, str(value))
-        ]
-        again = shlex.join(("port", *patches, *named, "--markers"))
+    _print(results, done="Changed" if written else "Would change", written=written, as_json=given.as_json)
+    if alone is not None and not dry_run and not given.as_json:
+        again = shlex.join(("port", *patches, *options.typed("base", "onto", "repository"), "--markers"))
         _say_next(alone, results[0], committed=committing, again="" if markers else again)
     if (
         alone is None
         and not keep_going
         and any(not result.is_whole and not result.error for result in results)
     ):
-        context.exit(3)
+        return 3
     if any(result.error for result in results):
-        context.exit(4)
-    if not all(result.is_clean for result in results):
-        context.exit(1)
+        return 4
+    return int(not all(result.is_clean for result in results))
 
 
 def _print(results: Sequence[PortResult], *, done: str, written: bool = False, as_json: bool) -> None:

@@ -14,14 +14,13 @@ from patchkit.plan.status import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from patchkit.commands.port import PortedChange
     from patchkit.commands.rebase_check import Move
 
 
-@click.command("rebase")
-@options.options(
+@options.command(
+    "rebase",
     options.tree,
     click.option(
         "--onto",
@@ -40,16 +39,7 @@ if TYPE_CHECKING:
     options.folders,
     options.as_json,
 )
-@click.pass_context
-def command(
-    context: click.Context,
-    *,
-    tree: str | None,
-    ref: str,
-    merging: bool,
-    folders: Sequence[Path],
-    as_json: bool,
-) -> None:
+def command(given: options.Invocation, *, ref: str, merging: bool) -> int:
     """Check how a move to REF affects each patch, or merge REF.
 
     Shows for each patch and each ported commit whether REF has it, and if not, whether it applies there or conflicts.
@@ -60,21 +50,21 @@ def command(
     from patchkit.commands.merge import clean_head, is_merged, merge, merge_obstacle
     from patchkit.commands.rebase_check import ports_there, rebase_check
 
-    patches = options.loaded_patches(folders, [tree])
-    target = options.Target(tree, False, folders)
+    patches = given.patches()
+    target = given.on(given.tree)
     opened = target.open()
     if merging:
         clean_head(opened)
     with console.working(opened):
         moves = rebase_check(opened, patches, ref)
         ports = ports_there(opened, ref)
-    if not as_json:
+    if not given.as_json:
         _say(moves, ports)
     merged = None
     if merging:
         with console.working(opened):
             merged = merge(opened, patches, ref)
-    if as_json:
+    if given.as_json:
         console.emit(Rebase.made_of(opened, ref, moves, ports, merged))
     elif merged is None and is_merged(opened, ref):
         console.say(f"\nThis branch already has {escaped(ref)}.")
@@ -99,10 +89,9 @@ def command(
         console.say(f"\nNothing to merge: this branch already has {escaped(ref)}.")
     stuck = {State.CONFLICT, State.EDITED}
     is_stuck = any(move.then.state in stuck and move.counts for move in moves)
-    if not merging and (is_stuck or not all(port.is_whole for port in ports)):
-        context.exit(1)
-    if merged is not None and merged.left_out:
-        context.exit(1)
+    if merged is not None:
+        return int(bool(merged.left_out))
+    return int(is_stuck or not all(port.is_whole for port in ports))
 
 
 def _say(moves: Sequence[Move], ports: Sequence[PortedChange]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
 
 import click
 
@@ -11,13 +10,9 @@ from patchkit.cli import console, options
 from patchkit.errors import ConflictError
 from patchkit.findings.printable import escaped, excerpt
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
-
-@click.command("revert")
-@options.options(
+@options.command(
+    "revert",
     options.tree_and_patches,
     options.everything("Revert every patch, as without PATCH."),
     click.option(
@@ -26,22 +21,9 @@ if TYPE_CHECKING:
         help="Leave patches that cannot be reverted, revert the others, and exit 1.",
     ),
     click.option("--commit", "committing", is_flag=True, help="Commit it on the current branch."),
-    options.installed,
-    options.folders,
-    options.as_json,
+    options.shared,
 )
-@click.pass_context
-def command(
-    context: click.Context,
-    *,
-    arguments: Sequence[str],
-    everything: bool,
-    keep_going: bool,
-    committing: bool,
-    installed: bool,
-    folders: Sequence[Path],
-    as_json: bool,
-) -> None:
+def command(given: options.Invocation, *, everything: bool, keep_going: bool, committing: bool) -> int:
     """Revert patches in TREE, and keep your own later changes.
 
     Without PATCH, every patch is reverted, except a port that was committed, which must be named. A group includes its
@@ -56,9 +38,8 @@ def command(
         revert_what_can_be,
     )
 
-    patches = options.loaded_patches(folders, arguments, installed=installed)
-    known_patches = options.with_recorded(patches, arguments, installed=installed)
-    target = options.target_of(arguments, installed, folders, known_patches, everything=everything)
+    patches = given.patches()
+    target = given.target(given.with_recorded(patches), everything=everything)
     tree = target.open()
     try:
         with console.working(tree):
@@ -74,10 +55,10 @@ def command(
     except ConflictError as refusal:
         if not keep_going and len(target.ids) != 1:
             refusal.advice += "; --keep-going reverts each patch that it can"
-        if as_json and refusal.difference:
+        if given.as_json and refusal.difference:
             console.emit(Revert.of(refusal, tree=tree, reverted=(), changed_files=()))
         raise
-    if as_json:
+    if given.as_json:
         left = (LeftPatch.of(error, patch=name, reason=str(error)) for name, error in not_reverted.items())
         console.emit(
             Revert.of(
@@ -89,7 +70,7 @@ def command(
                 commit=commit,
             )
         )
-        context.exit(1 if not_reverted else 0)
+        return int(bool(not_reverted))
     if reverted.patches:
         console.say(f"Reverted: {escaped(', '.join(reverted.patches))}.")
     for name, error in not_reverted.items():
@@ -119,5 +100,4 @@ def command(
         console.say_next(*steps)
     if reverted.files and not commit:
         console.say_new_files(tree, reverted.files)
-    if not_reverted:
-        context.exit(1)
+    return int(bool(not_reverted))

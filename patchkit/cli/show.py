@@ -12,7 +12,6 @@ from patchkit.plan.status import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from patchkit.patchset.patch import Affects, Edit, Patch
     from patchkit.patchset.runs import KnownRuns, Run
@@ -20,10 +19,13 @@ if TYPE_CHECKING:
 _TOKENS = {True: "", None: " (where the unpatched release fails)", False: " (tokens differ)"}
 
 
-@click.command("show")
-@click.argument("patch", required=False, shell_complete=options.completed)
-@options.options(options.folders, options.as_json)
-def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> None:
+@options.command(
+    "show",
+    click.argument("patch", required=False, shell_complete=options.completed),
+    options.folders,
+    options.as_json,
+)
+def command(given: options.Invocation, *, patch: str | None) -> None:
     """List the patches, or show one: its change, reason and risk.
 
     PATCH can also be a group, such as mirror or @mirror: its patches are listed, with what a server gains.
@@ -32,21 +34,20 @@ def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> Non
     from patchkit.patchset import runs
     from patchkit.patchset.select import GROUP, GROUPS
 
-    patches = options.loaded_patches(folders, cached=True)
-    tail = options.Target(None, False, folders).tail
+    patches = given.patches(cached=True)
     if patch not in patches and f"{GROUP}{patch}" in patches:
         patch = f"{GROUP}{patch}"
     if patch is None or patch.startswith(GROUP):
         listed = tuple(patches) if patch is None else patches.group(patch)
-        if as_json:
+        if given.as_json:
             console.emit(list(map(Listed.of, listed)))
         else:
             if patch and (gain := GROUPS.get(patch.removeprefix(GROUP))):
                 console.say(f"{gain[0].upper()}{gain[1:]}.\n")
-            _list(listed, tail)
+            _list(listed, given.on(None).tail)
         return
     shown, known_runs = patches.get(patch), runs.read()
-    if as_json:
+    if given.as_json:
         console.emit(Show.of_patch(shown, known_runs))
     else:
         _show(shown, known_runs)

@@ -12,16 +12,15 @@ from patchkit.findings.printable import escaped, plain
 from patchkit.plan.status import IN_PLACE, State
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from pathlib import Path
+    from collections.abc import Collection
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import TreeStatus
     from patchkit.tree.tree import CheckoutTree
 
 
-@click.command("status")
-@options.options(
+@options.command(
+    "status",
     options.tree_and_patches,
     click.option("-v", "--verbose", is_flag=True, help="List every patch with its title and reason."),
     click.option(
@@ -37,22 +36,9 @@ if TYPE_CHECKING:
         show_default=True,
         help="Output format; ledger verifies TREE and prints a Markdown table of its patches.",
     ),
-    options.installed,
-    options.folders,
-    options.as_json,
+    options.shared,
 )
-@click.pass_context
-def command(
-    context: click.Context,
-    *,
-    arguments: Sequence[str],
-    verbose: bool,
-    check: bool,
-    style: str,
-    installed: bool,
-    folders: Sequence[Path],
-    as_json: bool,
-) -> None:
+def command(given: options.Invocation, *, verbose: bool, check: bool, style: str) -> int:
     """Show each patch's state: applied, pending or in conflict.
 
     upstream: TREE has upstream's own change. unknown: TREE has the change, and nothing tells whose it is. conflict:
@@ -63,23 +49,24 @@ def command(
     """
     from patchkit.commands.status import tree_status
 
-    patches = options.loaded_patches(folders, arguments, installed=installed, cached=True)
-    target = options.target_of(arguments, installed, folders, patches)
+    patches = given.patches(cached=True)
+    target = given.target(patches)
     named = frozenset(patches.named(target.ids, whole_groups=True))
     opened = target.open()
     if style == "ledger":
-        _say_ledger(opened, patches, named, as_json=as_json)
+        _say_ledger(opened, patches, named, as_json=given.as_json)
         if not check:
-            return
+            return 0
     with console.working(opened):
         statuses = _only(tree_status(opened, patches), named)
     if style != "ledger":
-        _say(opened, statuses, target, verbose=verbose or bool(named), as_json=as_json or style == "json")
+        _say(
+            opened, statuses, target, verbose=verbose or bool(named), as_json=given.as_json or style == "json"
+        )
     # A patch that is not applicable cannot be applied, so it does not fail the check.
     done = IN_PLACE | {State.NOT_APPLICABLE}
     wanted = [status for status in statuses.patches if named or status.patch.default]
-    if check and any(status.state not in done for status in wanted):
-        context.exit(1)
+    return int(check and any(status.state not in done for status in wanted))
 
 
 def _only(status: TreeStatus, named: Collection[str]) -> TreeStatus:

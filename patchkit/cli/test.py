@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@click.command("test")
-@click.argument("patch", metavar="PATCH")
-@click.argument("more", nargs=-1, metavar="")
-@options.options(
+@options.command(
+    "test",
+    click.argument("patch", metavar="PATCH"),
+    click.argument("more", nargs=-1, metavar=""),
     click.option(
         "--on",
         "trees",
@@ -31,16 +31,7 @@ if TYPE_CHECKING:
     options.folders,
     options.as_json,
 )
-@click.pass_context
-def command(
-    context: click.Context,
-    *,
-    patch: str,
-    more: Sequence[str],
-    trees: Sequence[str],
-    folders: Sequence[Path],
-    as_json: bool,
-) -> None:
+def command(given: options.Invocation, *, patch: str, more: Sequence[str], trees: Sequence[str]) -> int:
     """Check a patch of your own, or try a patch on copies of trees.
 
     PATCH is a patch folder, or a folder of patch folders. Without --on, patches are validated, their examples are run,
@@ -53,21 +44,21 @@ def command(
     own = Path(patch)
     if not trees:
         if not more and (os.path.exists(patch) or os.sep in patch):
-            _check(own, as_json=as_json)
-            return
-        known_patches = load.patches(folders)
+            return _check(own, as_json=given.as_json)
+        known_patches = load.patches(given.folders)
         if not more and patch not in known_patches:
             raise options.unknown_word(patch, known_patches)
         raise UsageError(
             "no trees are named", advice="name them with --on, such as --on ../release-a ../release-b"
         )
     is_folder = (own / "patch.toml").is_file()
-    patches = options.loaded_patches((*folders, own) if is_folder else folders)
+    folders = (*given.folders, own) if is_folder else given.folders
+    patches = given._replace(folders=folders).patches()
     name = load.named_in(own / "patch.toml") if is_folder else patch
     trials = [test(options.located(tree), patches, name) for tree in (*trees, *more)]
-    if as_json:
+    if given.as_json:
         console.emit(trials)
-    for trial in () if as_json else trials:
+    for trial in () if given.as_json else trials:
         tried = trial.files or trial.problems
         mark = "[red]failed[/]" if trial.problems else "[green]ok[/]" if tried else "[dim]-[/]"
         result = (
@@ -76,12 +67,11 @@ def command(
         console.say(f"{mark} {escaped(trial.tree)} ({trial.version or 'version unknown'}): {result}")
         for problem in trial.problems:
             console.say(f"    {escaped(problem)}")
-    if any(trial.problems for trial in trials):
-        context.exit(1)
+    return int(any(trial.problems for trial in trials))
 
 
-def _check(folder: Path, *, as_json: bool) -> None:
-    """Print what is wrong with the patches in ``folder``; exit 1 if anything is."""
+def _check(folder: Path, *, as_json: bool) -> int:
+    """Print what is wrong with the patches in ``folder``; return 1 if anything is."""
     from patchkit.cli.answers.check_patch import CheckPatch
     from patchkit.commands.check import check_patches
 
@@ -98,5 +88,4 @@ def _check(folder: Path, *, as_json: bool) -> None:
         console.say(f"[bold]{escaped(checked_patch.patch)}[/]  {mark}, {examples}")
         for fault in checked_patch.faults:
             console.say(f"  {escaped(fault)}")
-    if any(checked_patch.faults for checked_patch in checked):
-        raise click.exceptions.Exit(1)
+    return int(any(checked_patch.faults for checked_patch in checked))

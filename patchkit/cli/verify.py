@@ -10,7 +10,6 @@ from patchkit.cli import console, options
 from patchkit.findings import formats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from patchkit.tree.tree import CheckoutTree
@@ -19,40 +18,38 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", *formats.names(), "html")
 
 
-@click.command("verify")
-@options.options(options.tree, options.installed)
-@options.styled(FORMATS)
-@options.output
-@click.option(
-    "--level",
-    type=click.Choice(["code", "import"]),
-    default="code",
-    show_default=True,
-    help="What to check; import also imports the patched modules, in another process, and needs torch.",
+@options.command(
+    "verify",
+    options.tree,
+    options.installed,
+    options.styled(FORMATS),
+    options.output,
+    click.option(
+        "--level",
+        type=click.Choice(["code", "import"]),
+        default="code",
+        show_default=True,
+        help="What to check; import also imports the patched modules, in another process, and needs torch.",
+    ),
+    click.option(
+        "--min-confidence",
+        type=click.Choice(options.CONFIDENCES),
+        default="likely",
+        show_default=True,
+        help="Fail on audit findings that are at least this certain.",
+    ),
+    options.baseline,
+    options.folders,
 )
-@click.option(
-    "--min-confidence",
-    type=click.Choice(options.CONFIDENCES),
-    default="likely",
-    show_default=True,
-    help="Fail on audit findings that are at least this certain.",
-)
-@options.baseline
-@options.folders
-@click.pass_context
 def command(
-    context: click.Context,
+    given: options.Invocation,
     *,
-    tree: str | None,
-    installed: bool,
     style: str,
-    as_json: bool,
     output: Path | None,
     level: str,
     min_confidence: str,
     baseline: Path | None,
-    folders: Sequence[Path],
-) -> None:
+) -> int:
     """Check that the patches in TREE are complete and fit its code.
 
     Compiles the changed files, looks for every edit, checks imports and calls between backends and workers, compares
@@ -61,18 +58,17 @@ def command(
     """
     from patchkit.commands.verify import criteria_of, verify
 
-    style = options.style_of(style, as_json=as_json)
-    patches = options.loaded_patches(folders, [tree], installed=installed)
-    target = options.Target(tree, installed, folders)
+    style = given.style(style)
+    patches = given.patches()
+    target = given.on(given.tree)
     opened = target.open()
     criteria = criteria_of(opened, min_confidence, baseline, importing=level == "import")
     with console.progress() as watch:
         verdict = verify(opened, patches, criteria, watch)
     _answer(_written(verdict, style), output, verdict, opened, target.tail)
-    if not verdict.passed:
-        if style == "text" and output is None:
-            console.say_next((f"status{target.tail}", "shows each patch's state"))
-        context.exit(1)
+    if not verdict.passed and style == "text" and output is None:
+        console.say_next((f"status{target.tail}", "shows each patch's state"))
+    return int(not verdict.passed)
 
 
 def _written(verdict: Verdict, style: str) -> str | None:
