@@ -27,19 +27,11 @@ if TYPE_CHECKING:
 @options.command(
     "apply",
     options.tree_and_patches,
-    options.everything("Apply every default patch, or none if one of them conflicts."),
-    click.option("--dry-run", is_flag=True, help="Show what would change; write nothing."),
-    click.option(
-        "--keep-going", is_flag=True, help="Leave out patches that conflict, apply the others, and exit 1."
-    ),
-    click.option(
-        "--markers",
-        is_flag=True,
-        help="Write the edits that fit and conflict markers for the others, and exit 1.",
-    ),
-    click.option(
-        "--resolved", is_flag=True, help="Use your earlier resolutions for conflicts with the same code."
-    ),
+    options.flag("--all everything", "Apply every default patch, or none if one of them conflicts."),
+    options.flag("--dry-run", "Show what would change; write nothing."),
+    options.flag("--keep-going", "Leave out patches that conflict, apply the others, and exit 1."),
+    options.flag("--markers", "Write the edits that fit and conflict markers for the others, and exit 1."),
+    options.flag("--resolved", "Use your earlier resolutions for conflicts with the same code."),
     options.allow_dirty,
     click.option(
         "--runtime",
@@ -47,25 +39,20 @@ if TYPE_CHECKING:
         help="Make patched code import the runtime from the installed patchkit, or from a copy in TREE (default: "
         "what TREE uses already, otherwise import).",
     ),
-    click.option("--commit", "committing", is_flag=True, help="Commit each patch on the current branch."),
-    click.option(
-        "--verify",
-        "verifying",
-        is_flag=True,
-        help="With --commit: check the commits first, as patchkit verify does; if a check fails, change nothing and "
+    options.flag("--commit committing", "Commit each patch on the current branch."),
+    options.flag(
+        "--verify verifying",
+        "With --commit: check the commits first, as patchkit verify does; if a check fails, change nothing and "
         "exit 1.",
     ),
-    click.option(
-        "--continue",
-        "continuing",
-        is_flag=True,
-        help="Finish an interrupted write, or roll it back if no file was changed yet.",
+    options.flag(
+        "--continue continuing", "Finish an interrupted write, or roll it back if no file was changed yet."
     ),
-    click.option("--abort", "aborting", is_flag=True, help="Roll back an interrupted write."),
+    options.flag("--abort aborting", "Roll back an interrupted write."),
     options.shared,
 )
 def command(
-    given: options.Invocation,
+    given: options.Target,
     *,
     everything: bool,
     dry_run: bool,
@@ -136,7 +123,7 @@ def command(
     except (PlanConflictError, UnverifiedError) as error:
         verdict = error.verdict if isinstance(error, UnverifiedError) else None
         done = CommitResult(ApplyResult(error.plan.patches, ()), (), verdict)
-        _print(tree, done, target, as_json=given.as_json, dry_run=dry_run)
+        _print(tree, done, target, dry_run=dry_run)
         raise
     opt_in = () if given.as_json else _opt_in(tree, patches, target.ids)
     again = "".join(f" {word}" for word in options.typed(*_REPEATED))
@@ -144,7 +131,6 @@ def command(
         tree,
         done,
         target,
-        as_json=given.as_json,
         dry_run=dry_run,
         committing=committing,
         opt_in=opt_in,
@@ -171,7 +157,7 @@ def _opt_in(tree: CheckoutTree, patches: PatchSet, names: Sequence[str]) -> tupl
     )
 
 
-def _end(given: options.Invocation, *, continuing: bool, aborting: bool) -> None:
+def _end(given: options.Target, *, continuing: bool, aborting: bool) -> None:
     """Finish or roll back the interrupted write. Raise UsageError for options that only a new write takes."""
     from patchkit.cli.answers.apply import Recover
     from patchkit.commands.recover import recover
@@ -184,7 +170,7 @@ def _end(given: options.Invocation, *, continuing: bool, aborting: bool) -> None
         others = ["--continue"]
     missing = [word for word in words if not os.path.exists(word)]
     # A damaged patch must not keep a write from being finished, so patches are loaded only for this message.
-    if others or len(words) > 1 or (missing and missing[0] in options.Invocation().patches()):
+    if others or len(words) > 1 or (missing and missing[0] in options.Target().patches()):
         raise UsageError(f"{how} takes only a TREE", advice=f"leave out {(others or missing or words)[-1]}")
     target = given.on(words[0] if words else None)
     opened = target.open()
@@ -209,7 +195,6 @@ def _print(
     done: CommitResult,
     target: options.Target,
     *,
-    as_json: bool,
     dry_run: bool,
     committing: bool = False,
     opt_in: Sequence[Patch] = (),
@@ -224,7 +209,7 @@ def _print(
     from patchkit.transaction.conflicts import UNRECORDED
     from patchkit.verify import text
 
-    if as_json:
+    if target.as_json:
         console.emit(Apply.made_of(tree, done))
         return
     applied, commits, verdict = done.applied, done.commits, done.verdict

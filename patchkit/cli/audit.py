@@ -25,26 +25,22 @@ FORMATS = ("text", "json", *formats.names())
     options.tree,
     options.installed,
     options.styled(FORMATS),
-    click.option("--explain", is_flag=True, help="Show why each value can be None, and a guard to add."),
+    options.flag("--explain", "Show why each value can be None, and a guard to add."),
     click.option(
         "--min-confidence",
         type=click.Choice(options.CONFIDENCES),
         help="Show only findings that are at least this certain (default: show all, fail on likely ones).",
     ),
     options.baseline,
-    click.option(
-        "--allow-unread",
-        is_flag=True,
-        help="Report folders that cannot be read, such as links, as notes instead of failing.",
+    options.flag(
+        "--allow-unread", "Report folders that cannot be read, such as links, as notes instead of failing."
     ),
-    click.option(
-        "--suggest-opt-out",
-        is_flag=True,
-        help="Also show for each attention backend whether it can run without the mirror.",
+    options.flag(
+        "--suggest-opt-out", "Also show for each attention backend whether it can run without the mirror."
     ),
 )
 def command(
-    given: options.Invocation,
+    given: options.Target,
     *,
     style: str,
     explain: bool,
@@ -65,7 +61,7 @@ def command(
     from patchkit.patchset import configuration
 
     style = given.style(style)
-    opened = given.on(given.tree).open()
+    opened = given.open()
     baseline = baseline or configuration.baseline_of(opened.fork)
     baseline_findings = baselines.load(baseline) if baseline is not None else ()
     with console.progress() as watch:

@@ -61,17 +61,14 @@ if TYPE_CHECKING:
         metavar="SECONDS",
         help="The time for starts and runs together.",
     ),
-    click.option(
-        "--profile", "profiled", is_flag=True, help="Also count what the GPU and the host do in a step."
-    ),
+    options.flag("--profile profiled", "Also count what the GPU and the host do in a step."),
     options.folders,
     options.as_json,
 )
 def command(
-    given: options.Invocation,
+    given: options.Target,
     *,
     launch: str,
-    ids: Sequence[str],
     trees: Sequence[str],
     batches: Sequence[int],
     new_tokens: int,
@@ -92,12 +89,14 @@ def command(
 
     if len(trees) > 2:
         raise UsageError("more than two trees are named", advice="name one or two with --tree")
-    if len(trees) == 2 and ids:
-        raise UsageError(f"{ids[0]}: two trees are compared as they are", advice="name one tree, or no patch")
+    if len(trees) == 2 and given.ids:
+        raise UsageError(
+            f"{given.ids[0]}: two trees are compared as they are", advice="name one tree, or no patch"
+        )
     given = given._replace(words=trees[:1], installed=not trees)
-    opened = [given.on(tree).open() for tree in trees or (None,)]
+    opened = [given._replace(tree=tree).open() for tree in trees or (None,)]
     patches = given.patches()
-    patches.named(ids)
+    patches.named(given.ids)
     read = None if prompts is None else read_prompts(prompts)
     workload = Workload(tuple(dict.fromkeys(batches)), new_tokens, time_limit, read, profiled)
     began = time.monotonic()
@@ -107,7 +106,7 @@ def command(
             if shown is not None:
                 shown(f"seconds: {what}", min(time_limit, int(time.monotonic() - began)), time_limit)
 
-        benchmark = bench(launch, opened, patches, ids, workload, watch=watch)
+        benchmark = bench(launch, opened, patches, given.ids, workload, watch=watch)
     if given.as_json:
         console.emit(benchmark)
     else:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @options.command("diff", options.tree_and_patches, options.shared)
-def command(given: options.Invocation) -> None:
+def command(given: options.Target) -> None:
     """Print what apply would change, as a unified diff.
 
     Without PATCH, prints the changes of every default patch that fits; a group does not include its opt-in patches.

@@ -43,14 +43,12 @@ _Item = TypeVar("_Item")
         "--model-config", type=options.FILE, help="The config.json of a model that is not on this machine."
     ),
     click.option("--draft-config", type=options.FILE, help="The config.json of its draft model."),
-    click.option(
-        "--read-only", is_flag=True, help="Run none of TREE's code; only the given options are known."
-    ),
+    options.flag("--read-only", "Run none of TREE's code; only the given options are known."),
     options.shared,
     context_settings={"ignore_unknown_options": True},
 )
 def command(
-    given: options.Invocation,
+    given: options.Target,
     *,
     settings: Path | None,
     gpus: Sequence[str],
@@ -70,9 +68,10 @@ def command(
     documents, Dockerfiles, compose and Kubernetes manifests, and files of sglang's --config.
     """
     from patchkit.cli.answers.doctor import Doctor, DoctorFiles
-    from patchkit.commands.doctor import doctor, survey
+    from patchkit.commands.doctor import diagnoses, doctor
     from patchkit.doctor.command_line import command_of
     from patchkit.doctor.files import found_in
+    from patchkit.doctor.survey import SurveyedServer
 
     words = given.words
     named = bool(words) and not words[0].startswith("-") and os.path.isdir(words[0])
@@ -88,7 +87,10 @@ def command(
     with console.working(tree):
         patches = given._replace(words=words[:named]).patches()
         if servers:
-            surveyed = survey(tree, patches, servers, gpus=gpus, models=models, read_only=read_only)
+            outcomes = diagnoses(
+                tree, patches, servers, gpus=gpus, models=models, read_only=read_only, advises=False
+            )
+            surveyed = tuple(map(SurveyedServer.of, servers, outcomes))
             if given.as_json:
                 console.emit(DoctorFiles.of(servers=surveyed, tree=tree))
             else:

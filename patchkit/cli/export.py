@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     options.folders,
     options.as_json,
 )
-def command(given: options.Invocation, *, folder: Path) -> None:
+def command(given: options.Target, *, folder: Path) -> None:
     """Write patches as a series of commits for git am.
 
     `git am DIR/*.patch` applies them to the commit that TREE has checked out, one commit for each patch;

@@ -38,17 +38,13 @@ FORMATS = ("text", "json", "csv", "html")
     ),
     options.styled(FORMATS),
     options.output,
-    click.option(
-        "--verify", is_flag=True, help="Also apply the patches to a temporary copy of each ref and verify it."
-    ),
-    click.option(
-        "-v", "--verbose", is_flag=True, help="A line for each patch, not for each group of patches."
-    ),
+    options.flag("--verify", "Also apply the patches to a temporary copy of each ref and verify it."),
+    options.flag("-v --verbose", "A line for each patch, not for each group of patches."),
     click.option("--jobs", type=click.IntRange(1), help="Number of processes (default: one for each core)."),
     options.folders,
 )
 def command(
-    given: options.Invocation,
+    given: options.Target,
     *,
     patterns: Sequence[str],
     style: str,

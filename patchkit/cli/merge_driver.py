@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     click.argument("files", nargs=-1, metavar="[BASE OURS THEIRS [PATH]]"),
     click.option("--install", "change", flag_value="install", help="Let git use it in this repository."),
     click.option("--uninstall", "change", flag_value="uninstall", help="Take --install back."),
-    click.option("--global", "everywhere", is_flag=True, help="With these: in all of your repositories."),
+    options.flag("--global everywhere", "With these: in all of your repositories."),
     click.option(
         "--marker-size",
         type=click.IntRange(min=1),
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     ),
 )
 def command(
-    _given: options.Invocation,
+    _given: options.Target,
     *,
     files: Sequence[str],
     change: str | None,

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     options.as_json,
 )
 def command(
-    given: options.Invocation,
+    given: options.Target,
     *,
     identifier: str,
     diffs: tuple[Path, ...],
@@ -67,7 +67,7 @@ def command(
     if bool(diffs) is (commit is not None):
         what = "--from-diff cannot be combined with --from-commit" if diffs else "no change is named"
         raise UsageError(what, advice="name one with --from-diff FILE or --from-commit COMMIT")
-    opened = given.on(given.tree).open()
+    opened = given.open()
     texts = [_text(path, "--from-diff") for path in diffs]
     base_texts = [_text(path, "--base") for path in base]
     place = folder or Path(identifier)

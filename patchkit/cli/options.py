@@ -6,7 +6,6 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -30,14 +29,22 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 CONFIDENCES = ("certain", "likely", "possible")
 
 
-@dataclass(frozen=True)
-class Target:
-    """The tree and the patches that a command was given."""
+class Target(NamedTuple):
+    """What a command was given of the arguments and options that several have: the tree and the patches.
 
-    tree: str | None
-    installed: bool
+    ``words`` are those that may be either; ``target`` tells which they are.
+    """
+
+    tree: str | None = None
+    installed: bool = False
     folders: Sequence[Path] = ()
+    as_json: bool = False
+    words: Sequence[str] = ()
     ids: tuple[str, ...] = ()
+
+    def on(self, tree: str | None, ids: tuple[str, ...] = ()) -> Target:
+        """Return the same options with this TREE and these patches."""
+        return self._replace(tree=tree, words=(), ids=ids)
 
     @property
     def tail(self) -> str:
@@ -82,23 +89,6 @@ class Target:
         opened: CheckoutTree = trees[key]
         return opened
 
-
-class Invocation(NamedTuple):
-    """What a command was given of the arguments and options that several commands have.
-
-    ``words`` name a tree and patches, ``tree`` a tree alone.
-    """
-
-    words: Sequence[str] = ()
-    tree: str | None = None
-    installed: bool = False
-    folders: Sequence[Path] = ()
-    as_json: bool = False
-
-    def on(self, tree: str | None, ids: tuple[str, ...] = ()) -> Target:
-        """Return what names this TREE, with the other options and these patches."""
-        return Target(tree, self.installed, self.folders, ids)
-
     def style(self, style: str) -> str:
         """Return the output format of ``--format`` and ``--json``. Raise UsageError if they contradict each other."""
         if self.as_json and style not in ("text", "json"):
@@ -116,8 +106,8 @@ class Invocation(NamedTuple):
         from patchkit.patchset import load
 
         words = filter(None, (*self.words, self.tree))
-        trees = [Target(word, False) for word in words if os.path.exists(word) and not load.is_built_in(word)]
-        for target in (Target(None, True),) if self.installed else (*trees, Target(None, False)):
+        trees = [Target(word) for word in words if os.path.exists(word) and not load.is_built_in(word)]
+        for target in (Target(installed=True),) if self.installed else (*trees, Target()):
             try:
                 return load.patches(self.folders, target.opened().fork, cached=cached)
             except RefusedRepositoryError:  # What it configures is unknown.
@@ -211,12 +201,12 @@ def command(
 ) -> Callable[[Callable[..., int | None]], click.Command]:
     """Return a decorator that makes a command of a function, with these arguments and options in this order.
 
-    The function gets those of ``Invocation`` as one of it, and returns the exit code, None for 0.
+    The function gets those of ``Target`` as one of it, and returns the exit code, None for 0.
     """
 
     def decorate(function: Callable[..., int | None]) -> click.Command:
         def called(**values: Any) -> None:
-            given = Invocation(**{name: values.pop(name) for name in Invocation._fields if name in values})
+            given = Target(**{name: values.pop(name) for name in Target._fields if name in values})
             if code := function(given, **values):
                 click.get_current_context().exit(code)
 
@@ -252,11 +242,14 @@ def completed(context: click.Context, _: click.Parameter, start: str) -> list[Co
     ]
 
 
+def flag(names: str, text: str) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds an option without a value, by its names and its parameter's, with this help text."""
+    return click.option(*names.split(), is_flag=True, help=text)
+
+
 tree = click.argument("tree", required=False, metavar="[TREE]")
 tree_and_patches = click.argument("words", nargs=-1, metavar="[TREE] [PATCH]...", shell_complete=completed)
-installed = click.option(
-    "--installed", is_flag=True, help="Use the sglang installed in this Python environment."
-)
+installed = flag("--installed", "Use the sglang installed in this Python environment.")
 folders = click.option(
     "--patches",
     "folders",
@@ -265,7 +258,7 @@ folders = click.option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Also load the patches in DIR; may be repeated.",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+as_json = flag("--json as_json", "Print JSON instead of text.")
 shared = options(installed, folders, as_json)
 baseline = click.option(
     "--baseline",
@@ -276,9 +269,7 @@ baseline = click.option(
 output = click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result to FILE."
 )
-allow_dirty = click.option(
-    "--allow-dirty", is_flag=True, help="Also change files that have uncommitted changes."
-)
+allow_dirty = flag("--allow-dirty", "Also change files that have uncommitted changes.")
 
 
 def output_folder(text: str, *, required: bool = False) -> Callable[[_Command], _Command]:
@@ -287,13 +278,8 @@ def output_folder(text: str, *, required: bool = False) -> Callable[[_Command], 
     return click.option("-o", "--output", "folder", required=required, metavar="DIR", type=kind, help=text)
 
 
-def everything(text: str) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds ``--all`` with this help text."""
-    return click.option("--all", "everything", is_flag=True, help=text)
-
-
 def styled(formats: Sequence[str]) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds ``--format``, with these formats, and ``--json``, for ``Invocation.style``."""
+    """Return a decorator that adds ``--format``, with these formats, and ``--json``, for ``Target.style``."""
     return options(
         click.option(
             "--format",
@@ -303,7 +289,7 @@ def styled(formats: Sequence[str]) -> Callable[[_Command], _Command]:
             show_default=True,
             help="Output format.",
         ),
-        click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
+        flag("--json as_json", "The same as --format json."),
     )
 
 

@@ -59,26 +59,20 @@ _OUTCOMES = {
         type=click.Path(file_okay=False, path_type=Path),
         help="The repository of commits and REFs (default: the current one).",
     ),
-    click.option(
-        "--commit", "committing", is_flag=True, help="Commit the change with its author, date and message."
+    options.flag("--commit committing", "Commit the change with its author, date and message."),
+    options.flag("--dry-run", "Show the outcome of each edit; write nothing."),
+    options.flag(
+        "--keep-going", "Leave out what conflicts (of several patches whole ones), make the rest, and exit 1."
     ),
-    click.option("--dry-run", is_flag=True, help="Show the outcome of each edit; write nothing."),
-    click.option(
-        "--keep-going",
-        is_flag=True,
-        help="Leave out what conflicts (of several patches whole ones), make the rest, and exit 1.",
-    ),
-    click.option(
-        "--markers",
-        is_flag=True,
-        help="Write conflict markers for edits that conflict, stop there in a series, and exit 1.",
+    options.flag(
+        "--markers", "Write conflict markers for edits that conflict, stop there in a series, and exit 1."
     ),
     options.allow_dirty,
     options.output_folder("Also write the series to DIR, as patches for the tree."),
     options.as_json,
 )
 def command(
-    given: options.Invocation,
+    given: options.Target,
     *,
     patches: Sequence[str],
     base: str | None,

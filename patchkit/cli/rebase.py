@@ -29,17 +29,15 @@ if TYPE_CHECKING:
         metavar="REF",
         help="The commit, branch or tag to move to.",
     ),
-    click.option(
-        "--merge",
-        "merging",
-        is_flag=True,
-        help="Merge REF into the current branch: revert the patches on both sides, merge, and apply them again; exit 1 "
+    options.flag(
+        "--merge merging",
+        "Merge REF into the current branch: revert the patches on both sides, merge, and apply them again; exit 1 "
         "if one conflicts and is left out.",
     ),
     options.folders,
     options.as_json,
 )
-def command(given: options.Invocation, *, ref: str, merging: bool) -> int:
+def command(given: options.Target, *, ref: str, merging: bool) -> int:
     """Check how a move to REF affects each patch, or merge REF.
 
     Shows for each patch and each ported commit whether REF has it, and if not, whether it applies there or conflicts.
@@ -51,8 +49,7 @@ def command(given: options.Invocation, *, ref: str, merging: bool) -> int:
     from patchkit.commands.rebase_check import ports_there, rebase_check
 
     patches = given.patches()
-    target = given.on(given.tree)
-    opened = target.open()
+    opened = given.open()
     if merging:
         clean_head(opened)
     with console.working(opened):
@@ -73,7 +70,7 @@ def command(given: options.Invocation, *, ref: str, merging: bool) -> int:
     elif merged is None:
         console.say_next(
             (
-                f"rebase{target.tail} --onto {shlex.quote(ref)} --merge",
+                f"rebase{given.tail} --onto {shlex.quote(ref)} --merge",
                 "merges it and applies the patches again",
             )
         )
@@ -82,9 +79,9 @@ def command(given: options.Invocation, *, ref: str, merging: bool) -> int:
         console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {applied} applied.")
         for name, reason in merged.left_out.items():
             console.say(f"  [red]![/] {escaped(name)} is left out: {escaped(options.runnable(reason))}")
-        again = f"apply{target.tail} {shlex.join(merged.left_out)} --markers"
+        again = f"apply{given.tail} {shlex.join(merged.left_out)} --markers"
         more = [(again, "applies what was left out, with conflict markers")] if merged.left_out else []
-        console.say_next(*more, (f"verify{target.tail}", "checks the result"))
+        console.say_next(*more, (f"verify{given.tail}", "checks the result"))
     else:
         console.say(f"\nNothing to merge: this branch already has {escaped(ref)}.")
     stuck = {State.CONFLICT, State.EDITED}

@@ -20,18 +20,12 @@ if TYPE_CHECKING:
 @options.command(
     "resolve",
     click.argument("words", nargs=-1, metavar="[TREE] PATCH [EDIT]", shell_complete=options.completed),
-    click.option(
+    options.flag(
         "--accept",
-        is_flag=True,
-        help="Record the edit even if patchkit cannot find it in the code; without EDIT, take the code as it is now "
+        "Record the edit even if patchkit cannot find it in the code; without EDIT, take the code as it is now "
         "into PATCH, a diff of your own.",
     ),
-    click.option(
-        "--give-up",
-        "giving_up",
-        is_flag=True,
-        help="Restore the code that conflicted, and leave the edit out.",
-    ),
+    options.flag("--give-up giving_up", "Restore the code that conflicted, and leave the edit out."),
     click.option(
         "--export",
         "folder",
@@ -41,7 +35,7 @@ if TYPE_CHECKING:
     ),
     options.shared,
 )
-def command(given: options.Invocation, *, accept: bool, giving_up: bool, folder: Path | None) -> None:
+def command(given: options.Target, *, accept: bool, giving_up: bool, folder: Path | None) -> None:
     """Record an edit that you made by hand where a patch conflicted.
 
     PATCH and EDIT are the names that the conflict and its markers show; without EDIT, the edits of PATCH that are in
@@ -67,14 +61,14 @@ def command(given: options.Invocation, *, accept: bool, giving_up: bool, folder:
     if len(words) == 1 or (len(words) == 2 and words[0] not in patches and os.path.isdir(words[0])):
         target = given.on(words[0] if len(words) == 2 else None)
         if accept and words[-1] in patches and patches.get(words[-1]).diffs:
-            _refresh(target, patches, words[-1], as_json=given.as_json)
+            _refresh(target, patches, words[-1])
             return
         if accept or giving_up:
             named = shlex.join(("patchkit", "resolve", *words))
             raise UsageError(
                 f"no edit of {words[-1]} is named", advice=f"{named} lists its edits in conflict"
             )
-        _list_open(target, patches, words[-1], as_json=given.as_json)
+        _list_open(target, patches, words[-1])
         return
     *tree, patch, edit = words
     target = given.on(tree[0] if tree else None)
@@ -117,28 +111,28 @@ def command(given: options.Invocation, *, accept: bool, giving_up: bool, folder:
     console.say_new_files(opened, ())
 
 
-def _refresh(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:
+def _refresh(target: options.Target, patches: PatchSet, patch: str) -> None:
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.refresh import refresh
 
     tree = target.open()
     with console.working(tree):
         written = refresh(tree, patches, patch, target.folders)
-    if as_json:
+    if target.as_json:
         console.emit(Resolve.of(tree=tree, patch=patch, files=(str(written),)))
         return
     console.say(f"{escaped(str(written))} has the code of {escaped(patch)} as it is now.")
     console.say_next((f"test {shlex.quote(str(written.parent))}", "checks the patch"))
 
 
-def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:
+def _list_open(target: options.Target, patches: PatchSet, patch: str) -> None:
     from patchkit.cli.answers.resolve import OpenEdit, Resolve
     from patchkit.commands.resolve import open_edits
 
     tree = target.open()
     with console.working(tree):
         opened = open_edits(tree, patches, patch)
-    if as_json:
+    if target.as_json:
         edits = tuple(OpenEdit.of(edit, edit=edit.name) for edit, _ in opened)
         console.emit(Resolve.of(tree=tree, patch=patch, open=edits))
         return
@@ -155,7 +149,7 @@ def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json
         console.say_next((command, "writes conflict markers, to resolve by hand"))
 
 
-def _export(given: options.Invocation, folder: Path) -> None:
+def _export(given: options.Target, folder: Path) -> None:
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.resolve import export_resolutions
 

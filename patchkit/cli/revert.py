@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 
-import click
-
 from patchkit.cli import console, options
 from patchkit.errors import ConflictError
 from patchkit.findings.printable import escaped, excerpt
@@ -14,16 +12,12 @@ from patchkit.findings.printable import escaped, excerpt
 @options.command(
     "revert",
     options.tree_and_patches,
-    options.everything("Revert every patch, as without PATCH."),
-    click.option(
-        "--keep-going",
-        is_flag=True,
-        help="Leave patches that cannot be reverted, revert the others, and exit 1.",
-    ),
-    click.option("--commit", "committing", is_flag=True, help="Commit it on the current branch."),
+    options.flag("--all everything", "Revert every patch, as without PATCH."),
+    options.flag("--keep-going", "Leave patches that cannot be reverted, revert the others, and exit 1."),
+    options.flag("--commit committing", "Commit it on the current branch."),
     options.shared,
 )
-def command(given: options.Invocation, *, everything: bool, keep_going: bool, committing: bool) -> int:
+def command(given: options.Target, *, everything: bool, keep_going: bool, committing: bool) -> int:
     """Revert patches in TREE, and keep your own later changes.
 
     Without PATCH, every patch is reverted, except a port that was committed, which must be named. A group includes its

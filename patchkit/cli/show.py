@@ -25,7 +25,7 @@ _TOKENS = {True: "", None: " (where the unpatched release fails)", False: " (tok
     options.folders,
     options.as_json,
 )
-def command(given: options.Invocation, *, patch: str | None) -> None:
+def command(given: options.Target, *, patch: str | None) -> None:
     """List the patches, or show one: its change, reason and risk.
 
     PATCH can also be a group, such as mirror or @mirror: its patches are listed, with what a server gains.
@@ -44,7 +44,7 @@ def command(given: options.Invocation, *, patch: str | None) -> None:
         else:
             if patch and (gain := GROUPS.get(patch.removeprefix(GROUP))):
                 console.say(f"{gain[0].upper()}{gain[1:]}.\n")
-            _list(listed, given.on(None).tail)
+            _list(listed, given.tail)
         return
     shown, known_runs = patches.get(patch), runs.read()
     if given.as_json:

@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 @options.command(
     "status",
     options.tree_and_patches,
-    click.option("-v", "--verbose", is_flag=True, help="List every patch with its title and reason."),
-    click.option(
-        "--check",
-        is_flag=True,
-        help="Exit 1 unless TREE has every PATCH (default: every default patch) that fits.",
-    ),
+    options.flag("-v --verbose", "List every patch with its title and reason."),
+    options.flag("--check", "Exit 1 unless TREE has every PATCH (default: every default patch) that fits."),
     click.option(
         "--format",
         "style",
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
     ),
     options.shared,
 )
-def command(given: options.Invocation, *, verbose: bool, check: bool, style: str) -> int:
+def command(given: options.Target, *, verbose: bool, check: bool, style: str) -> int:
     """Show each patch's state: applied, pending or in conflict.
 
     upstream: TREE has upstream's own change. unknown: TREE has the change, and nothing tells whose it is. conflict:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     options.folders,
     options.as_json,
 )
-def command(given: options.Invocation, *, patch: str, more: Sequence[str], trees: Sequence[str]) -> int:
+def command(given: options.Target, *, patch: str, more: Sequence[str], trees: Sequence[str]) -> int:
     """Check a patch of your own, or try a patch on copies of trees.
 
     PATCH is a patch folder, or a folder of patch folders. Without --on, patches are validated, their examples are run,

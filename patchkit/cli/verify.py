@@ -42,7 +42,7 @@ FORMATS = ("text", "json", *formats.names(), "html")
     options.folders,
 )
 def command(
-    given: options.Invocation,
+    given: options.Target,
     *,
     style: str,
     output: Path | None,
@@ -60,14 +60,13 @@ def command(
 
     style = given.style(style)
     patches = given.patches()
-    target = given.on(given.tree)
-    opened = target.open()
+    opened = given.open()
     criteria = criteria_of(opened, min_confidence, baseline, importing=level == "import")
     with console.progress() as watch:
         verdict = verify(opened, patches, criteria, watch)
-    _answer(_written(verdict, style), output, verdict, opened, target.tail)
+    _answer(_written(verdict, style), output, verdict, opened, given.tail)
     if not verdict.passed and style == "text" and output is None:
-        console.say_next((f"status{target.tail}", "shows each patch's state"))
+        console.say_next((f"status{given.tail}", "shows each patch's state"))
     return int(not verdict.passed)
 
 
