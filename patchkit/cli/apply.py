@@ -201,7 +201,6 @@ def _print(
     again: str = "",
 ) -> None:
     """Print what was applied; ``again`` are the options to repeat after a dry run."""
-    from patchkit.cli import verify
     from patchkit.cli.answers.apply import Apply
     from patchkit.cli.output import writing
     from patchkit.commands.apply import describe_committing, describe_resolutions
@@ -257,7 +256,7 @@ def _print(
     if verdict is not None and not verdict.passed:
         console.say("")
         with writing(None) as out:
-            text.show(verdict, out, verify.place_of(tree), target.tail)
+            text.show(verdict, out, console.place(tree), target.tail)
     marking = console.marking(target.tail, applied.patches) if "--markers" not in again else []
     if is_planned:
         console.say(f"\nWould change {console.count(applied.files)}.")

@@ -19,12 +19,13 @@ from patchkit.findings.printable import escaped, excerpt, plain
 from patchkit.plan.status import LEFT_OUT, OPT_IN, STYLES, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from msgspec import Struct
     from rich.console import Console
 
+    from patchkit.change.land import Watch
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import EditStatus, PatchStatus
     from patchkit.tree.tree import CheckoutTree
@@ -44,7 +45,7 @@ def working(tree: CheckoutTree) -> AbstractContextManager[object]:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None] | None]:
+def progress() -> Iterator[Watch | None]:
     """Yield a function that shows progress on stderr, such as ``7 of 26 files: porting a.py``.
 
     Its arguments are the noun and the current step, the number done, and their total. Yield None if stderr is not a
@@ -100,6 +101,11 @@ def stdout() -> Console:
 def say(text: str) -> None:
     """Print a line of rich markup."""
     stdout().print(plain(text), soft_wrap=True)
+
+
+def place(tree: CheckoutTree) -> str:
+    """Return the words for a tree above what is said of it."""
+    return f"sglang {tree.version or '(version unknown)'} in {tree.package}"
 
 
 def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> None:

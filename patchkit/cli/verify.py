@@ -76,7 +76,7 @@ def _written(verdict: Verdict, style: str) -> str | None:
         return None
     from patchkit.audit.rules import RULES
     from patchkit.cli.answers.base import states
-    from patchkit.cli.answers.verify import Verify, checks_of
+    from patchkit.cli.answers.verify import Verify
     from patchkit.findings.answer import SectionedReport
     from patchkit.verify import engine, page, text
 
@@ -89,7 +89,7 @@ def _written(verdict: Verdict, style: str) -> str | None:
                 tree=subject.tree,
                 patches=states(subject.tree, verdict.statuses),
                 seconds=round(verdict.seconds, 3),
-                checks=checks_of(verdict),
+                checks=verdict.results,
             )
         )
     if style == "html":
@@ -100,11 +100,6 @@ def _written(verdict: Verdict, style: str) -> str | None:
     return formats.document(style, SectionedReport("patchkit verify", text.sections(verdict), rules, prefix))
 
 
-def place_of(tree: CheckoutTree) -> str:
-    """Return the words for a tree above its checks."""
-    return f"sglang {tree.version or '(version unknown)'} in {tree.package}"
-
-
 def _answer(
     written: str | None, output: Path | None, verdict: Verdict, tree: CheckoutTree, tail: str
 ) -> None:
@@ -113,6 +108,6 @@ def _answer(
 
     with writing(output) as out:
         if written is None:
-            text.show(verdict, out, place_of(tree), tail)
+            text.show(verdict, out, console.place(tree), tail)
         else:
             put(written, out)

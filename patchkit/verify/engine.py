@@ -68,7 +68,7 @@ def _run(check: Check, subject: Subject) -> tuple[Result, str]:
     outcome = (
         CheckState.FAILED if made.findings else CheckState.SKIPPED if made.skipped else CheckState.PASSED
     )
-    seconds = time.perf_counter() - started
+    seconds = round(time.perf_counter() - started, 3)
     result = Result(check.name, check.title, outcome, made.summary, made.findings, made.notes, seconds)
     return result, made.obstacle
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from msgspec import field
 
 from patchkit.cli.answers.base import Answer, LeftOutAnswer, States, TreeAnswer, states
-from patchkit.cli.answers.verify import checks_of
 from patchkit.series.commit import Commit  # noqa: TC001  # schemas are made of it
 from patchkit.verify.result import Result  # noqa: TC001  # schemas are made of it
 
@@ -65,7 +64,7 @@ class Apply(States, frozen=True, kw_only=True):
             ),
             inherited_opt_outs=applied.inheriting,
             commits=done.commits,
-            checks=checks_of(done.verdict) if done.verdict is not None else (),
+            checks=done.verdict.results if done.verdict is not None else (),
         )
 
 
