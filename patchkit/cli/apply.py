@@ -127,15 +127,7 @@ def command(
         raise
     opt_in = () if given.as_json else _opt_in(tree, patches, target.ids)
     again = "".join(f" {word}" for word in options.typed(*_REPEATED))
-    _print(
-        tree,
-        done,
-        target,
-        dry_run=dry_run,
-        committing=committing,
-        opt_in=opt_in,
-        again=again,
-    )
+    _print(tree, done, target, dry_run=dry_run, committing=committing, opt_in=opt_in, again=again)
     return int((keep_going or markers) and bool(describe_conflicts(done.applied.patches)))
 
 
