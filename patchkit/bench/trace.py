@@ -90,23 +90,11 @@ def profile(events: Sequence[Event], steps_at: Sequence[float]) -> StepProfile |
     first, last, steps = starts[0], starts[-1], len(starts) - 1
     operators = _Operators(spans)
 
-    calls = {
-        event["args"]["correlation"]: event
-        for event in spans
-        if event.get("cat") in _HOST and "correlation" in event.get("args", {})
-    }
-    waits = [
-        event
-        for event in spans
-        if event.get("cat") in _HOST and event["name"] in SYNCHRONISING and first <= event["ts"] < last
-    ]
-    launches = [
-        event
-        for event in spans
-        if event.get("cat") in _HOST
-        and first <= event["ts"] < last
-        and _LAUNCHING.fullmatch(event["name"]) is not None
-    ]
+    calls = [event for event in spans if event.get("cat") in _HOST]
+    by_copy = {call["args"]["correlation"]: call for call in calls if "correlation" in call.get("args", {})}
+    within = [call for call in calls if first <= call["ts"] < last]
+    waits = [call for call in within if call["name"] in SYNCHRONISING]
+    launches = [call for call in within if _LAUNCHING.fullmatch(call["name"]) is not None]
     copies = [
         event
         for event in spans
@@ -127,7 +115,7 @@ def profile(events: Sequence[Event], steps_at: Sequence[float]) -> StepProfile |
         copy_sources=_per_step(
             (
                 f"{event['args'].get('bytes', '?')} bytes in "
-                f"{operators.around(calls.get(event['args'].get('correlation'), event))}"
+                f"{operators.around(by_copy.get(event['args'].get('correlation'), event))}"
                 for event in copies
             ),
             steps,

@@ -8,39 +8,30 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import TreeError, UsageError
+from patchkit.findings.plural import counted
+from patchkit.findings.printable import escaped
+from patchkit.plan.status import ACCEPTED, BY_HAND, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
-    from patchkit.series.commit import Commit
-    from patchkit.transaction.apply import ApplyResult
+    from patchkit.series.commit import CommitResult
     from patchkit.tree.tree import CheckoutTree
-    from patchkit.verify.result import Verdict
 
 
-@click.command("apply")
-@options.options(
+@options.command(
+    "apply",
     options.tree_and_patches,
-    options.everything("Apply every default patch, or none if one of them conflicts."),
-    click.option("--dry-run", is_flag=True, help="Show what would change; write nothing."),
-    click.option(
-        "--keep-going", is_flag=True, help="Leave out patches that conflict, apply the others, and exit 1."
-    ),
-    click.option(
-        "--markers",
-        is_flag=True,
-        help="Write the edits that fit and conflict markers for the others, and exit 1.",
-    ),
-    click.option(
-        "--resolved", is_flag=True, help="Use your earlier resolutions for conflicts with the same code."
-    ),
+    options.flag("--all everything", "Apply every default patch, or none if one of them conflicts."),
+    options.flag("--dry-run", "Show what would change; write nothing."),
+    options.flag("--keep-going", "Leave out patches that conflict, apply the others, and exit 1."),
+    options.flag("--markers", "Write the edits that fit and conflict markers for the others, and exit 1."),
+    options.flag("--resolved", "Use your earlier resolutions for conflicts with the same code."),
     options.allow_dirty,
     click.option(
         "--runtime",
@@ -48,30 +39,21 @@ if TYPE_CHECKING:
         help="Make patched code import the runtime from the installed patchkit, or from a copy in TREE (default: "
         "what TREE uses already, otherwise import).",
     ),
-    click.option("--commit", "committing", is_flag=True, help="Commit each patch on the current branch."),
-    click.option(
-        "--verify",
-        "verifying",
-        is_flag=True,
-        help="With --commit: check the commits first, as patchkit verify does; if a check fails, change nothing and "
+    options.flag("--commit committing", "Commit each patch on the current branch."),
+    options.flag(
+        "--verify verifying",
+        "With --commit: check the commits first, as patchkit verify does; if a check fails, change nothing and "
         "exit 1.",
     ),
-    click.option(
-        "--continue",
-        "continuing",
-        is_flag=True,
-        help="Finish an interrupted write, or roll it back if no file was changed yet.",
+    options.flag(
+        "--continue continuing", "Finish an interrupted write, or roll it back if no file was changed yet."
     ),
-    click.option("--abort", "aborting", is_flag=True, help="Roll back an interrupted write."),
-    options.installed,
-    options.folders,
-    options.as_json,
+    options.flag("--abort aborting", "Roll back an interrupted write."),
+    options.shared,
 )
-@click.pass_context
 def command(
-    context: click.Context,
+    given: options.Target,
     *,
-    arguments: Sequence[str],
     everything: bool,
     dry_run: bool,
     keep_going: bool,
@@ -83,10 +65,7 @@ def command(
     runtime: str | None,
     committing: bool,
     verifying: bool,
-    installed: bool,
-    folders: Sequence[Path],
-    as_json: bool,
-) -> None:
+) -> int:
     """Apply patches to TREE, with the patches that they require.
 
     Without PATCH, every default patch that fits is applied; patches that conflict, and patches that need them, are left
@@ -97,16 +76,16 @@ def command(
     exit code is 3.
     """
     if continuing or aborting:
-        _end(context, arguments, installed, aborting=aborting, as_json=as_json)
-        return
-    from patchkit.cli import console
+        _end(given, continuing=continuing, aborting=aborting)
+        return 0
     from patchkit.commands.apply import apply
     from patchkit.plan.refusal import PlanConflictError, describe_conflicts
+    from patchkit.series.commit import CommitResult
     from patchkit.transaction.apply import ApplyResult
     from patchkit.verify.result import UnverifiedError
 
-    patches = options.loaded_patches(folders, arguments, installed=installed)
-    target = options.target_of(arguments, installed, folders, patches, everything=everything)
+    patches = given.patches()
+    target = given.target(patches, everything=everything)
     if verifying and not committing:
         raise UsageError("--verify needs --commit", advice="add it, or run patchkit verify afterwards")
     if committing and (dry_run or allow_dirty):
@@ -120,8 +99,6 @@ def command(
         )
     ids = tuple(patch.id for patch in patches.select()) if everything else target.ids
     tree = target.open()
-    commits: tuple[Commit, ...] = ()
-    verdict: Verdict | None = None
     try:
         with console.working(tree):
             if committing:
@@ -130,7 +107,6 @@ def command(
                 done = commit(
                     tree, patches, ids, keep_going=keep_going, runtime=runtime or "", verifying=verifying
                 )
-                applied, commits, verdict = done.applied, done.commits, done.verdict
             else:
                 applied = apply(
                     tree,
@@ -143,37 +119,25 @@ def command(
                     dry_run=dry_run,
                     runtime=runtime or "",
                 )
+                done = CommitResult(applied, ())
     except (PlanConflictError, UnverifiedError) as error:
-        applied = ApplyResult(error.plan.patches, ())
         verdict = error.verdict if isinstance(error, UnverifiedError) else None
-        _print(tree, applied, target, as_json=as_json, dry_run=dry_run, verdict=verdict)
+        done = CommitResult(ApplyResult(error.plan.patches, ()), (), verdict)
+        _print(tree, done, target, dry_run=dry_run)
         raise
-    opt_in = () if as_json else _opt_in(tree, patches, target.ids)
-    again = "".join(f" {word}" for word in _repeated_options(context))
-    _print(
-        tree,
-        applied,
-        target,
-        as_json=as_json,
-        dry_run=dry_run,
-        committing=committing,
-        commits=commits,
-        verdict=verdict,
-        opt_in=opt_in,
-        again=again,
-    )
-    if (keep_going or markers) and describe_conflicts(applied.patches):
-        context.exit(1)
+    opt_in = () if given.as_json else _opt_in(tree, patches, target.ids)
+    again = "".join(f" {word}" for word in options.typed(*_REPEATED))
+    _print(tree, done, target, dry_run=dry_run, committing=committing, opt_in=opt_in, again=again)
+    return int((keep_going or markers) and bool(describe_conflicts(done.applied.patches)))
 
 
-_ENDING = ("arguments", "continuing", "aborting", "installed", "as_json")
+_ENDING = ("words", "continuing", "aborting", "installed", "as_json")
 _REPEATED = ("everything", "keep_going", "markers", "resolved", "allow_dirty", "runtime")
 
 
 def _opt_in(tree: CheckoutTree, patches: PatchSet, names: Sequence[str]) -> tuple[Patch, ...]:
     """Return the opt-in patches of the named groups that are not named themselves and that the tree lacks."""
     from patchkit.commands.status import status
-    from patchkit.plan.status import State
 
     groups = [name for name in dict.fromkeys(names) if name in patches.groups]
     off_by_default = {patch.id for name in groups for patch in patches.group(name) if not patch.default}
@@ -185,49 +149,26 @@ def _opt_in(tree: CheckoutTree, patches: PatchSet, names: Sequence[str]) -> tupl
     )
 
 
-def _typed(context: click.Context) -> list[click.Parameter]:
-    """Return the parameters that were given on the command line."""
-    return [
-        param
-        for param in context.command.params
-        if context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-    ]
-
-
-def _repeated_options(context: click.Context) -> Iterator[str]:
-    """Yield the given options that decide what is applied."""
-    for param in _typed(context):
-        if param.name in _REPEATED:
-            yield param.opts[0]
-            if param.name == "runtime":
-                yield context.params["runtime"]
-
-
-def _end(
-    context: click.Context, arguments: Sequence[str], installed: bool, *, aborting: bool, as_json: bool
-) -> None:
+def _end(given: options.Target, *, continuing: bool, aborting: bool) -> None:
     """Finish or roll back the interrupted write. Raise UsageError for options that only a new write takes."""
-    from patchkit.cli import console
     from patchkit.cli.answers.apply import Recover
-    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.commands.recover import recover
     from patchkit.transaction.conflicts import conflicts_in
 
     how = "--abort" if aborting else "--continue"
-    others = [param.opts[0] for param in _typed(context) if param.name not in _ENDING]
-    if context.params["continuing"] and aborting:
+    words = given.words
+    others = [param.opts[0] for param in options.typed_parameters() if param.name not in _ENDING]
+    if continuing and aborting:
         others = ["--continue"]
-    missing = [word for word in arguments if not os.path.exists(word)]
+    missing = [word for word in words if not os.path.exists(word)]
     # A damaged patch must not keep a write from being finished, so patches are loaded only for this message.
-    if others or len(arguments) > 1 or (missing and missing[0] in options.loaded_patches(())):
-        raise UsageError(
-            f"{how} takes only a TREE", advice=f"leave out {(others or missing or arguments)[-1]}"
-        )
-    target = options.Target(arguments[0] if arguments else None, installed)
+    if others or len(words) > 1 or (missing and missing[0] in options.Target().patches()):
+        raise UsageError(f"{how} takes only a TREE", advice=f"leave out {(others or missing or words)[-1]}")
+    target = given.on(words[0] if words else None)
     opened = target.open()
     recovery = recover(opened, roll_back=aborting)
-    if as_json:
-        console.emit(Recover.of(recovery, tree=TreeAnswer.of(opened)))
+    if given.as_json:
+        console.emit(Recover.of(recovery, tree=opened))
     elif recovery.action == "nothing":
         console.say(f"Nothing to {how.removeprefix('--')}: no write was interrupted.")
         # Git's options of these names are for conflicts, so users may try them on those of apply --markers.
@@ -243,32 +184,26 @@ def _end(
 
 def _print(
     tree: CheckoutTree,
-    applied: ApplyResult,
+    done: CommitResult,
     target: options.Target,
     *,
-    as_json: bool,
     dry_run: bool,
     committing: bool = False,
-    commits: Sequence[Commit] = (),
-    verdict: Verdict | None = None,
     opt_in: Sequence[Patch] = (),
     again: str = "",
 ) -> None:
     """Print what was applied; ``again`` are the options to repeat after a dry run."""
-    from patchkit.cli import console, verify
     from patchkit.cli.answers.apply import Apply
     from patchkit.cli.output import writing
     from patchkit.commands.apply import describe_committing, describe_resolutions
-    from patchkit.findings.plural import counted
-    from patchkit.findings.printable import escaped
     from patchkit.plan.refusal import describe_left_out
-    from patchkit.plan.status import ACCEPTED, BY_HAND, State
     from patchkit.transaction.conflicts import UNRECORDED
     from patchkit.verify import text
 
-    if as_json:
-        console.emit(Apply.made_of(tree, applied, commits, verdict))
+    if target.as_json:
+        console.emit(Apply.made_of(tree, done))
         return
+    applied, commits, verdict = done.applied, done.commits, done.verdict
     is_planned = dry_run and bool(applied.files)
     if is_planned:
         console.say("\nAfter apply:")
@@ -313,7 +248,7 @@ def _print(
     if verdict is not None and not verdict.passed:
         console.say("")
         with writing(None) as out:
-            text.show(verdict, out, verify.place_of(tree), target.tail)
+            text.show(verdict, out, console.place(tree), target.tail)
     marking = console.marking(target.tail, applied.patches) if "--markers" not in again else []
     if is_planned:
         console.say(f"\nWould change {console.count(applied.files)}.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.findings import formats
 
 if TYPE_CHECKING:
@@ -20,54 +20,48 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", *formats.names())
 
 
-@click.command("audit")
-@options.options(options.tree, options.installed)
-@options.styled(FORMATS)
-@click.option("--explain", is_flag=True, help="Show why each value can be None, and a guard to add.")
-@click.option(
-    "--min-confidence",
-    type=click.Choice(options.CONFIDENCES),
-    help="Show only findings that are at least this certain (default: show all, fail on likely ones).",
+@options.command(
+    "audit",
+    options.tree,
+    options.installed,
+    options.styled(FORMATS),
+    options.flag("--explain", "Show why each value can be None, and a guard to add."),
+    click.option(
+        "--min-confidence",
+        type=click.Choice(options.CONFIDENCES),
+        help="Show only findings that are at least this certain (default: show all, fail on likely ones).",
+    ),
+    options.baseline,
+    options.flag(
+        "--allow-unread", "Report folders that cannot be read, such as links, as notes instead of failing."
+    ),
+    options.flag(
+        "--suggest-opt-out", "Also show for each attention backend whether it can run without the mirror."
+    ),
 )
-@options.baseline
-@click.option(
-    "--allow-unread",
-    is_flag=True,
-    help="Report folders that cannot be read, such as links, as notes instead of failing.",
-)
-@click.option(
-    "--suggest-opt-out",
-    is_flag=True,
-    help="Also show for each attention backend whether it can run without the mirror.",
-)
-@click.pass_context
 def command(
-    context: click.Context,
+    given: options.Target,
     *,
-    tree: str | None,
-    installed: bool,
     style: str,
-    as_json: bool,
     explain: bool,
     min_confidence: str | None,
     baseline: Path | None,
     allow_unread: bool,
     suggest_opt_out: bool,
-) -> None:
+) -> int:
     """Find code that fails when a batch has no CPU sequence lengths.
 
     The CPU mirror (seq_lens_cpu) is the host copy of a batch's sequence lengths. Patches make it optional, and code
     that reads it when it is None fails. TREE is only read; none of its code runs. Exit code 1 if there are findings
     that are at least likely.
     """
-    from patchkit.cli import console
     from patchkit.commands.audit import audit
     from patchkit.findings import baseline as baselines
     from patchkit.findings.finding import Confidence
     from patchkit.patchset import configuration
 
-    style = options.style_of(style, as_json=as_json)
-    opened = options.Target(tree, installed).open()
+    style = given.style(style)
+    opened = given.open()
     baseline = baseline or configuration.baseline_of(opened.fork)
     baseline_findings = baselines.load(baseline) if baseline is not None else ()
     with console.progress() as watch:
@@ -77,8 +71,7 @@ def command(
     report = result if min_confidence is None and style in ("text", "json") else judged
     entries = _opt_outs(opened) if suggest_opt_out else None
     _answer(report, entries, opened, style, explain=explain)
-    if judged.findings:
-        context.exit(1)
+    return int(bool(judged.findings))
 
 
 def _answer(
@@ -89,13 +82,12 @@ def _answer(
     from patchkit.audit import text
     from patchkit.audit.rules import RULES
     from patchkit.cli.answers.audit import Audit
-    from patchkit.cli.console import Stdout, emit
-    from patchkit.cli.output import put
+    from patchkit.cli.output import Stdout, put
     from patchkit.findings.answer import Section, SectionedReport
     from patchkit.lines import decoded_lines
 
     if style == "json":
-        emit(
+        console.emit(
             Audit.of(
                 report,
                 seconds=round(report.seconds, 3),
@@ -104,9 +96,9 @@ def _answer(
             )
         )
     elif style == "text":
-        console = Stdout(soft_wrap=True)
-        text.show(report, console, lambda file: decoded_lines(tree.read(file) or b""), explain)
-        text.show_opt_outs(entries or (), console)
+        out = Stdout(soft_wrap=True)
+        text.show(report, out, lambda file: decoded_lines(tree.read(file) or b""), explain)
+        text.show_opt_outs(entries or (), out)
     else:
         prefix = f"{tree.package.relative_to(tree.root).as_posix()}/"
         section = Section("patchkit audit", f"{report.files_scanned} files", report)

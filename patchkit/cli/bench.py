@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import UsageError
+from patchkit.findings.plural import counted
+from patchkit.findings.printable import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from patchkit.bench.recorded import BatchComparison, Benchmark
 
 
-@click.command("bench")
-@click.argument("launch", metavar="LAUNCH_COMMAND")
-@click.argument("ids", nargs=-1, metavar="[PATCH...]")
-@options.options(
+@options.command(
+    "bench",
+    click.argument("launch", metavar="LAUNCH_COMMAND"),
+    click.argument("ids", nargs=-1, metavar="[PATCH...]"),
     click.option(
         "--tree",
         "trees",
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     ),
     click.option(
         "--prompts",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=options.FILE,
         metavar="FILE",
         help="Read prompts from FILE: one in each line, or a JSON list of texts or of lists of token ids.",
     ),
@@ -59,27 +61,21 @@ if TYPE_CHECKING:
         metavar="SECONDS",
         help="The time for starts and runs together.",
     ),
-    click.option(
-        "--profile", "profiled", is_flag=True, help="Also count what the GPU and the host do in a step."
-    ),
+    options.flag("--profile profiled", "Also count what the GPU and the host do in a step."),
     options.folders,
     options.as_json,
 )
-@click.pass_context
 def command(
-    context: click.Context,
+    given: options.Target,
     *,
     launch: str,
-    ids: Sequence[str],
     trees: Sequence[str],
     batches: Sequence[int],
     new_tokens: int,
     prompts: Path | None,
     time_limit: int,
     profiled: bool,
-    folders: Sequence[Path],
-    as_json: bool,
-) -> None:
+) -> int:
     """Measure on this GPU what patches change for a server.
 
     LAUNCH_COMMAND, in quotes, is as you start the server. Two copies of the tree, one unpatched and one with the named
@@ -89,21 +85,20 @@ def command(
     """
     from patchkit.bench.command import read_prompts
     from patchkit.bench.compare import Workload
-    from patchkit.cli import console
     from patchkit.commands.bench import bench
 
     if len(trees) > 2:
         raise UsageError("more than two trees are named", advice="name one or two with --tree")
-    if len(trees) == 2 and ids:
-        raise UsageError(f"{ids[0]}: two trees are compared as they are", advice="name one tree, or no patch")
-    targets = [options.Target(tree, False, folders) for tree in trees] or [
-        options.Target(None, True, folders)
-    ]
-    opened = [target.open() for target in targets]
-    patches = options.loaded_patches(folders, trees[:1], installed=not trees)
-    patches.named(ids)
-    given = None if prompts is None else read_prompts(prompts)
-    workload = Workload(tuple(dict.fromkeys(batches)), new_tokens, time_limit, given, profiled)
+    if len(trees) == 2 and given.ids:
+        raise UsageError(
+            f"{given.ids[0]}: two trees are compared as they are", advice="name one tree, or no patch"
+        )
+    given = given._replace(words=trees[:1], installed=not trees)
+    opened = [given._replace(tree=tree).open() for tree in trees or (None,)]
+    patches = given.patches()
+    patches.named(given.ids)
+    read = None if prompts is None else read_prompts(prompts)
+    workload = Workload(tuple(dict.fromkeys(batches)), new_tokens, time_limit, read, profiled)
     began = time.monotonic()
     with console.progress() as shown:
 
@@ -111,21 +106,16 @@ def command(
             if shown is not None:
                 shown(f"seconds: {what}", min(time_limit, int(time.monotonic() - began)), time_limit)
 
-        benchmark = bench(launch, opened, patches, ids, workload, watch=watch)
-    if as_json:
+        benchmark = bench(launch, opened, patches, given.ids, workload, watch=watch)
+    if given.as_json:
         console.emit(benchmark)
     else:
         say(benchmark, new_tokens)
-    if any(batch.tokens == "differ" for batch in benchmark.batches):
-        context.exit(1)
+    return int(any(batch.tokens == "differ" for batch in benchmark.batches))
 
 
 def say(benchmark: Benchmark, new_tokens: int) -> None:
     """Print an answer for people, of runs of so many new tokens."""
-    from patchkit.cli import console
-    from patchkit.findings.plural import counted
-    from patchkit.findings.printable import escaped
-
     for tree in benchmark.trees:
         patched = counted(len(tree.patches), "patch") if tree.patches else "no patches"
         version = tree.version or "version unknown"
@@ -154,9 +144,6 @@ def say(benchmark: Benchmark, new_tokens: int) -> None:
 
 
 def _say_rows(batch: BatchComparison, names: Sequence[str]) -> None:
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     rows: list[tuple[str, Sequence[str]]] = [
         ("", names),
         ("ms for each step", [f"{value:.3f}" for value in batch.step_ms]),

@@ -9,24 +9,23 @@ import shlex
 from collections import Counter
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from msgspec import to_builtins
-from rich.console import Console
 
 from patchkit.cli.options import runnable
+from patchkit.findings.plural import counted
 from patchkit.findings.printable import escaped, excerpt, plain
 from patchkit.plan.status import LEFT_OUT, OPT_IN, STYLES, State
-from patchkit.transaction.edited import accepting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from msgspec import Struct
-    from rich.text import Text
+    from rich.console import Console
 
+    from patchkit.change.land import Watch
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import EditStatus, PatchStatus
     from patchkit.tree.tree import CheckoutTree
@@ -39,17 +38,20 @@ _MAX_LISTED = 4
 
 def working(tree: CheckoutTree) -> AbstractContextManager[object]:
     """Show on stderr, if it is a terminal, that ``tree`` is being read."""
+    from rich.console import Console
+
     console = Console(stderr=True)
     return console.status(f"reading {escaped(tree.package.name)}") if console.is_terminal else nullcontext()
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None] | None]:
+def progress() -> Iterator[Watch | None]:
     """Yield a function that shows progress on stderr, such as ``7 of 26 files: porting a.py``.
 
     Its arguments are the noun and the current step, the number done, and their total. Yield None if stderr is not a
     terminal.
     """
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
@@ -66,23 +68,10 @@ def progress() -> Iterator[Callable[[str, int, int], None] | None]:
         yield watch
 
 
-@contextmanager
-def checking() -> Iterator[Callable[[str, int], None] | None]:
-    """Yield a function that shows the current check on stderr, or None if stderr is not a terminal."""
-    with progress() as shown:
-        made = -1
-
-        def watch(title: str, count: int) -> None:
-            nonlocal made
-            made += 1
-            if shown is not None:
-                shown(f"checks: {title}", made, count)
-
-        yield watch if shown is not None else None
-
-
 def written(answer: Struct | Sequence[Struct]) -> str:
     """Return an answer as JSON."""
+    from msgspec import to_builtins
+
     # msgspec's own encoder rejects file names that are not Unicode, and writes characters that an ASCII stdout rejects.
     return json.dumps(to_builtins(answer), indent=2)
 
@@ -92,58 +81,11 @@ def emit(answer: Struct | Sequence[Struct]) -> None:
     click.echo(written(answer))
 
 
-class Stdout(Console):
-    """Stdout, as wide as its terminal.
-
-    If nobody reads it, BrokenPipeError is raised, not rich's SystemExit(1), as if a check failed.
-    """
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        """Print; on a terminal a line of markup that is too wide goes on below its last column."""
-        if not (self.is_terminal and len(objects) == 1 and isinstance(objects[0], str)):
-            super().print(*objects, **options)
-            return
-        for line in objects[0].split("\n"):
-            for part in _fitted(self, line):
-                super().print(part, **{**options, "soft_wrap": True})
-
-    def on_broken_pipe(self) -> None:
-        """Raise the error of the write again."""
-        raise BrokenPipeError
-
-
-_COLUMN = re.compile(r"\S {2,}(?=\S)")
-"""The gap before a column of a line."""
-_WORD = re.compile(r"\S+")
-_FAR = 32
-"""How far from its start a line's last column may begin."""
-
-
-def _fitted(console: Console, line: str) -> Iterator[Text]:
-    """Yield the lines that a line of markup takes on a console; no word is broken."""
-    from rich.text import Text
-
-    text = Text.from_markup(line)
-    if len(text.plain) <= console.width:
-        yield text
-        return
-    indent = len(text.plain) - len(text.plain.lstrip())
-    columns = [gap.end() for gap in _COLUMN.finditer(text.plain) if gap.end() <= _FAR]
-    start = max(columns, default=indent)
-    hang = start if columns or not indent else indent + 2
-    breaks = [start]
-    for word in _WORD.finditer(text.plain, start):
-        if word.end() - breaks[-1] > console.width - hang and word.start() > breaks[-1]:
-            breaks.append(word.start())
-    # rich itself breaks a word that is too long, such as a path.
-    for number, part in enumerate(text.divide(breaks)[1:] if start else text.divide(breaks[1:])):
-        part.rstrip()
-        yield Text.assemble(" " * hang if number else text[:start], part)
-
-
 def flowing(text: str) -> str:
-    """Return prose for `say`: on a terminal the lines of a paragraph become one, which is wrapped there."""
-    return _LINE_END.sub(" ", text.strip()) if stdout().is_terminal else text.strip()
+    """Return prose as markup for `say`: on a terminal the lines of a paragraph become one, which is wrapped there."""
+    from rich.markup import escape
+
+    return escape(_LINE_END.sub(" ", text.strip()) if stdout().is_terminal else text.strip())
 
 
 _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
@@ -151,12 +93,19 @@ _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 
 def stdout() -> Console:
     """Return the console for text answers."""
+    from patchkit.cli.output import Stdout
+
     return Stdout(highlight=False)
 
 
 def say(text: str) -> None:
     """Print a line of rich markup."""
     stdout().print(plain(text), soft_wrap=True)
+
+
+def place(tree: CheckoutTree) -> str:
+    """Return the words for a tree above what is said of it."""
+    return f"sglang {tree.version or '(version unknown)'} in {tree.package}"
 
 
 def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> None:
@@ -199,6 +148,8 @@ def _titled(separator: str, patch: Patch) -> str:
 
 def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
     """Print each conflict in three lines: patch, location, reason. Patches with only a reason are grouped by it."""
+    from patchkit.transaction.edited import accepting
+
     others: dict[str, list[PatchStatus]] = {}
     for status in statuses:
         conflicts = [
@@ -282,6 +233,4 @@ def marking(tail: str, statuses: Iterable[PatchStatus]) -> list[tuple[str, str]]
 
 def count(files: Sequence[str]) -> str:
     """Return the number of files as text, such as ``1 file`` or ``2 files``."""
-    from patchkit.findings.plural import counted
-
     return counted(len(files), "file")

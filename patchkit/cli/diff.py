@@ -7,47 +7,42 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import ConflictError
+from patchkit.findings.printable import plain, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from patchkit.plan.conflict import Conflict
     from patchkit.plan.status import Plan
     from patchkit.tree.tree import CheckoutTree
 
 
-@click.command("diff")
-@options.options(options.tree_and_patches, options.installed, options.folders, options.as_json)
-def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path], as_json: bool) -> None:
+@options.command("diff", options.tree_and_patches, options.shared)
+def command(given: options.Target) -> None:
     """Print what apply would change, as a unified diff.
 
     Without PATCH, prints the changes of every default patch that fits; a group does not include its opt-in patches.
     Conflicts, and patches that are left out because of them, are printed on stderr.
     """
-    from patchkit.cli import console
     from patchkit.commands.diff import diff
-    from patchkit.findings.printable import printable
     from patchkit.plan.conflict import conflicts
     from patchkit.plan.refusal import describe_conflicts, describe_left_out
 
-    patches = options.loaded_patches(folders, arguments, installed=installed)
-    target = options.target_of(arguments, installed, folders, patches)
+    patches = given.patches()
+    target = given.target(patches)
     requested = patches.requested(target.ids)
     tree = target.open()
     with console.working(tree):
         planned = diff(tree, patches, target.ids)
-    _print(tree, planned, conflicts(planned.tree, planned.patches), as_json=as_json)
+    _print(tree, planned, conflicts(planned.tree, planned.patches), as_json=given.as_json)
     if any(name in requested for name in planned.left_out):
         raise ConflictError(
             describe_conflicts(planned.patches),
             advice=f"edit that code, or run patchkit apply --markers{target.whole_tail}",
         )
-    if planned.left_out and not as_json:
+    if planned.left_out and not given.as_json:
         click.echo(f"\n{printable(describe_left_out(planned.left_out))}", err=True)
-    if target.ids and not planned.changes and not as_json:
+    if target.ids and not planned.changes and not given.as_json:
         states = ", ".join(f"{s.patch.id} {s.label}" for s in planned.patches)
         click.echo(f"note: apply would change nothing: {printable(states)}", err=True)
 
@@ -55,10 +50,8 @@ def command(*, arguments: Sequence[str], installed: bool, folders: Sequence[Path
 def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *, as_json: bool) -> None:
     from rich.syntax import Syntax
 
-    from patchkit.cli import console
-    from patchkit.cli.answers.base import LeftOutAnswer, TreeAnswer
+    from patchkit.cli.answers.base import LeftOutAnswer
     from patchkit.cli.answers.diff import Diff, FileDiff
-    from patchkit.findings.printable import plain
     from patchkit.plan.diff import unified
 
     changes = planned.changes
@@ -69,7 +62,7 @@ def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *
     if as_json:
         console.emit(
             Diff.of(
-                tree=TreeAnswer.of(tree),
+                tree=tree,
                 files=tuple(
                     FileDiff.of(change, diff=texts[change.file].decode(errors="replace"))
                     for change in changes
@@ -95,8 +88,6 @@ def _print(tree: CheckoutTree, planned: Plan, conflicts: tuple[Conflict, ...], *
 
 def _conflict_text(conflict: Conflict) -> str:
     """Return a conflict as ``status`` prints it, with the code that was found, that was expected, and that is new."""
-    from patchkit.findings.printable import printable
-
     edit = ": ".join(filter(None, (conflict.edit, conflict.why)))
     place = f"{conflict.file}:{conflict.line}" if conflict.line else conflict.file
     where = ": ".join(filter(None, (place, conflict.site)))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
+from patchkit.findings.printable import escaped
 from patchkit.tree.limits import read_named
 
 if TYPE_CHECKING:
@@ -20,41 +21,40 @@ if TYPE_CHECKING:
     from patchkit.doctor.survey import SurveyedServer
 
 _Item = TypeVar("_Item")
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command("doctor", context_settings={"ignore_unknown_options": True})
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[TREE] [SERVER OPTIONS|FILE]...")
-@click.option(
-    "--server-args",
-    "settings",
-    type=_FILE,
-    help="Read a ServerArgs JSON from FILE; options on the command line override it.",
+@options.command(
+    "doctor",
+    click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[TREE] [SERVER OPTIONS|FILE]..."),
+    click.option(
+        "--server-args",
+        "settings",
+        type=options.FILE,
+        help="Read a ServerArgs JSON from FILE; options on the command line override it.",
+    ),
+    click.option(
+        "--gpu",
+        "gpus",
+        multiple=True,
+        metavar="NAME",
+        help="The server's GPU, such as h100, b200 or mi300x; without it, a Hopper and a Blackwell one.",
+    ),
+    click.option(
+        "--model-config", type=options.FILE, help="The config.json of a model that is not on this machine."
+    ),
+    click.option("--draft-config", type=options.FILE, help="The config.json of its draft model."),
+    options.flag("--read-only", "Run none of TREE's code; only the given options are known."),
+    options.shared,
+    context_settings={"ignore_unknown_options": True},
 )
-@click.option(
-    "--gpu",
-    "gpus",
-    multiple=True,
-    metavar="NAME",
-    help="The server's GPU, such as h100, b200 or mi300x; without it, a Hopper and a Blackwell one.",
-)
-@click.option("--model-config", type=_FILE, help="The config.json of a model that is not on this machine.")
-@click.option("--draft-config", type=_FILE, help="The config.json of its draft model.")
-@click.option("--read-only", is_flag=True, help="Run none of TREE's code; only the given options are known.")
-@options.installed
-@options.folders
-@options.as_json
 def command(
+    given: options.Target,
     *,
-    words: Sequence[str],
     settings: Path | None,
     gpus: Sequence[str],
     model_config: Path | None,
     draft_config: Path | None,
     read_only: bool,
-    installed: bool,
-    folders: Sequence[Path],
-    as_json: bool,
 ) -> None:
     """Show why a server waits for the GPU and which fixes it lacks.
 
@@ -67,44 +67,46 @@ def command(
     With FILEs, or folders of them behind TREE, prints a table of the servers that they start: shell scripts, Markdown
     documents, Dockerfiles, compose and Kubernetes manifests, and files of sglang's --config.
     """
-    from patchkit.cli import console
-    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.doctor import Doctor, DoctorFiles
-    from patchkit.commands.doctor import doctor, survey
+    from patchkit.commands.doctor import diagnoses, doctor
     from patchkit.doctor.command_line import command_of
     from patchkit.doctor.files import found_in
+    from patchkit.doctor.survey import SurveyedServer
 
+    words = given.words
     named = bool(words) and not words[0].startswith("-") and os.path.isdir(words[0])
     paths = [Path(word) for word in words[named:]]
     servers = found_in(paths) if paths and all(map(os.path.exists, paths)) and settings is None else []
     if not servers:
         command_of(words[named:])  # A TREE that does not exist is an error, even outside of every tree.
-    target = options.Target(words[0] if named else None, installed, folders)
+    target = given.on(words[0] if named else None)
     tree = target.open()
-    given = read_named(settings) if settings is not None else b""
+    server_args = read_named(settings) if settings is not None else b""
     configs = {"model": model_config, "draft": draft_config}
     models = {name: read_named(file) for name, file in configs.items() if file is not None}
     with console.working(tree):
-        patches = options.loaded_patches(folders, words[:named], installed=installed)
+        patches = given._replace(words=words[:named]).patches()
         if servers:
-            surveyed = survey(tree, patches, servers, gpus=gpus, models=models, read_only=read_only)
-            if as_json:
-                console.emit(DoctorFiles.of(servers=surveyed, tree=TreeAnswer.of(tree)))
+            outcomes = diagnoses(
+                tree, patches, servers, gpus=gpus, models=models, read_only=read_only, advises=False
+            )
+            surveyed = tuple(map(SurveyedServer.of, servers, outcomes))
+            if given.as_json:
+                console.emit(DoctorFiles.of(servers=surveyed, tree=tree))
             else:
                 _say_survey(surveyed, target.tail, tree.version)
             return
-        diagnosis = doctor(tree, patches, words[named:], given, gpus=gpus, models=models, read_only=read_only)
-    if as_json:
-        console.emit(Doctor.of(diagnosis, tree=TreeAnswer.of(tree)))
+        diagnosis = doctor(
+            tree, patches, words[named:], server_args, gpus=gpus, models=models, read_only=read_only
+        )
+    if given.as_json:
+        console.emit(Doctor.of(diagnosis, tree=tree))
     else:
         _say(diagnosis, target.tail, tree.version)
 
 
 def _say_survey(servers: Sequence[SurveyedServer], tail: str, version: str | None) -> None:
     """Print a table of the servers, and below it each refusal of the tree."""
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     rows = [(f"server on {version or 'this tree'}", "mirror", "gains from apply", "needs", "unknown")]
     for server in servers:
         ratios = [case.ratio for case in server.gains]
@@ -134,8 +136,6 @@ def _by_condition(items: Iterable[_Item], condition: Callable[[_Item], str]) -> 
 
 
 def _say_gains(gains: Sequence[Gain], version: str | None) -> None:
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
     from patchkit.patchset.runs import release_of
 
     if not gains:
@@ -166,9 +166,6 @@ def _command(remedy: str, tail: str) -> str:
 
 
 def _say_fixes(fixes: Sequence[Fix], tail: str) -> None:
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     if fixes:
         console.say(
             "\nFixes for this server that this tree lacks, with the requests or models that need them:"
@@ -187,21 +184,18 @@ def _say_fixes(fixes: Sequence[Fix], tail: str) -> None:
 
 
 def _say(diagnosis: Diagnosis, tail: str, version: str | None) -> None:
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     colour = "yellow" if diagnosis.kept else "green"
     console.say(f"[{colour}]{escaped(diagnosis.verdict)}[/]")
-    if diagnosis.keepers:
+    if diagnosis.causes:
         console.say("\nThe mirror is kept by:")
-    for where, keepers in _by_condition(diagnosis.keepers, lambda keeper: keeper.where):
+    for where, causes in _by_condition(diagnosis.causes, lambda cause: cause.where):
         if where:
             console.say(f" {escaped(where[:1].upper() + where[1:])}:")
-        for keeper in keepers:
-            console.say(f"  [yellow]![/] {escaped(keeper.who)}: {escaped(keeper.why)}")
-            for place, remedy in enumerate(keeper.remedies):
+        for cause in causes:
+            console.say(f"  [yellow]![/] {escaped(cause.who)}: {escaped(cause.why)}")
+            for place, remedy in enumerate(cause.remedies):
                 console.say(f"      {'or' if place else 'removed'} by: {escaped(_command(remedy, tail))}")
-            if not keeper.remedies:
+            if not cause.remedies:
                 console.say("      no patch or option removes it")
     width = max((len(backend.role) for backend in diagnosis.backends), default=0)
     wide = max((len(backend.backend) for backend in diagnosis.backends), default=0)

@@ -4,46 +4,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
-from patchkit.cli import options
+from patchkit.cli import console, options
+from patchkit.findings.printable import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 
-@click.command("export")
-@options.options(
+@options.command(
+    "export",
     options.tree_and_patches,
     options.output_folder("Write the series to DIR, which is created if needed.", required=True),
     options.folders,
     options.as_json,
 )
-def command(*, arguments: Sequence[str], folder: Path, folders: Sequence[Path], as_json: bool) -> None:
+def command(given: options.Target, *, folder: Path) -> None:
     """Write patches as a series of commits for git am.
 
     `git am DIR/*.patch` applies them to the commit that TREE has checked out, one commit for each patch;
     files with CRLF line ends need `git am --keep-cr`. TREE is only read; uncommitted changes are ignored. Without
     PATCH, every default patch that fits is written; a group does not include its opt-in patches.
     """
-    from patchkit.cli import console
-    from patchkit.cli.answers.base import LeftOutAnswer, TreeAnswer, states
+    from patchkit.cli.answers.base import LeftOutAnswer, states
     from patchkit.cli.answers.export import Export
     from patchkit.commands.export import export
-    from patchkit.findings.printable import escaped
     from patchkit.plan.refusal import describe_left_out
 
-    patches = options.loaded_patches(folders, arguments)
-    target = options.target_of(arguments, False, folders, patches)
+    patches = given.patches()
+    target = given.target(patches)
     tree = target.open()
     with console.working(tree):
         exported = export(tree, patches, folder, target.ids)
-    if as_json:
+    if given.as_json:
         console.emit(
             Export.of(
                 exported,
-                tree=TreeAnswer.of(tree),
+                tree=tree,
                 patches=states(tree, exported.patches),
                 left=LeftOutAnswer.each(exported.left),
             )

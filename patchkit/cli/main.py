@@ -14,36 +14,20 @@ import re
 import sys
 import textwrap
 from contextlib import contextmanager, suppress
+from importlib import import_module
+from itertools import chain
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from patchkit import __version__
-from patchkit.cli import (
-    apply,
-    audit,
-    bench,
-    diff,
-    doctor,
-    export,
-    matrix,
-    merge_driver,
-    new,
-    port,
-    rebase,
-    resolve,
-    revert,
-    show,
-    status,
-    test,
-    verify,
-)
 from patchkit.cli.options import runnable
 from patchkit.errors import PatchkitError, UsageError, spelling_hint
+from patchkit.findings.printable import excerpt, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 # A last garbage collection over all syntax trees at exit would take seconds.
 atexit.register(gc.freeze)
@@ -60,11 +44,14 @@ EXIT_CODES = {
 }
 
 _GROUPS = {
-    "Inspect a tree": (status, show, diff),
-    "Apply and revert patches": (apply, resolve, revert),
-    "Check a tree": (verify, audit, doctor, bench),
-    "Work with branches and commits": (matrix, rebase, merge_driver, export),
-    "Port and write changes": (port, new, test),
+    heading: [import_module(f"patchkit.cli.{name}").command for name in names.split()]
+    for heading, names in {
+        "Inspect a tree": "status show diff",
+        "Apply and revert patches": "apply resolve revert",
+        "Check a tree": "verify audit doctor bench",
+        "Work with branches and commits": "matrix rebase merge_driver export",
+        "Port and write changes": "port new test",
+    }.items()
 }
 
 
@@ -75,16 +62,13 @@ class _Commands(click.Group):
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(len(module.command.name or "") for group in _GROUPS.values() for module in group)
-        for heading, group in _GROUPS.items():
+        width = max(map(len, self.commands))
+        for heading, commands in _GROUPS.items():
             with formatter.section(heading):
                 formatter.write_dl(
                     [
-                        (
-                            (module.command.name or "").ljust(width),
-                            module.command.get_short_help_str(formatter.width - width - 4),
-                        )
-                        for module in group
+                        (command.name.ljust(width), command.get_short_help_str(formatter.width - width - 4))
+                        for command in commands
                     ]
                 )
 
@@ -125,17 +109,10 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
         words = (error.ctx.command_path,) if error.ctx else (ctx.command_path, ctx.invoked_subcommand)
         advice = f"did you mean {near['names']}? " if near else _choice_hint(error)
         advice += f"{' '.join(filter(None, words))} --help"
-        _refuse(what[:1].lower() + what[1:], advice=advice)
+        _print(UsageError(what[:1].lower() + what[1:], advice=advice))
         ctx.exit(error.exit_code)
     except PatchkitError as error:
-        _refuse(
-            error.what,
-            error.where,
-            error.advice,
-            error.reasons,
-            is_quoting=error.is_quoting,
-            difference=error.difference,
-        )
+        _print(error)
         ctx.exit(error.exit_code)
     except BrokenPipeError:
         # Python flushes stdout once more as it exits.
@@ -149,10 +126,8 @@ def _refusing(ctx: click.Context) -> Iterator[None]:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         with suppress(OSError):
-            _refuse(
-                f"cannot write to stdout: {error.strerror}",
-                advice="fix the cause; patchkit status shows what was done",
-            )
+            what = f"cannot write to stdout: {error.strerror}"
+            _print(UsageError(what, advice="fix the cause; patchkit status shows what was done"))
         ctx.exit(UsageError.exit_code)
 
 
@@ -165,21 +140,14 @@ def _choice_hint(error: click.UsageError) -> str:
     return spelling_hint(value, map(str, kind.choices))
 
 
-def _refuse(
-    what: str,
-    where: str = "",
-    advice: str = "",
-    reasons: Sequence[str] = (),
-    *,
-    is_quoting: bool = False,
-    difference: str = "",
-) -> None:
-    from patchkit.findings.printable import excerpt, printable
-
-    lines = [("error: ", runnable(what.removesuffix("."))), ("  --> ", where)]
-    lines += [("", line) for line in excerpt(difference)]
-    lines += [("  ", reason if is_quoting else runnable(reason.removesuffix("."))) for reason in reasons]
-    for head, text in (*lines, ("help: ", runnable(advice))):
+def _print(error: PatchkitError) -> None:
+    lines = [("error: ", runnable(error.what.removesuffix("."))), ("  --> ", error.where)]
+    lines += [("", line) for line in excerpt(error.difference)]
+    reasons = (
+        error.reasons if error.is_quoting else (runnable(why.removesuffix(".")) for why in error.reasons)
+    )
+    lines += [("  ", reason) for reason in reasons]
+    for head, text in (*lines, ("help: ", runnable(error.advice))):
         if text:
             click.echo(_wide(head, printable(text)), err=True)
 
@@ -221,7 +189,6 @@ def _explained(command: click.Command) -> str:
     return "\n\n".join([*paragraphs, _PATCH] if "[PATCH]..." in taken else paragraphs)
 
 
-for _group in _GROUPS.values():
-    for _module in _group:
-        _module.command.epilog = _explained(_module.command)
-        main.add_command(_module.command)
+for _command in chain.from_iterable(_GROUPS.values()):
+    _command.epilog = _explained(_command)
+    main.add_command(_command)

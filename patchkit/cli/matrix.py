@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import UsageError
+from patchkit.findings.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,64 +25,58 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "csv", "html")
 
 
-@click.command("matrix")
-@click.argument("words", nargs=-1, metavar="REPO", required=True)
-@click.option(
-    "--refs",
-    "patterns",
-    multiple=True,
-    metavar="PATTERN...",
-    help="At least one ref (refs/heads/release/*, or ** to match slashes too), revisions or ranges (A..B). "
-    "Several may follow, and the option may be repeated.",
+@options.command(
+    "matrix",
+    click.argument("words", nargs=-1, metavar="REPO", required=True),
+    click.option(
+        "--refs",
+        "patterns",
+        multiple=True,
+        metavar="PATTERN...",
+        help="At least one ref (refs/heads/release/*, or ** to match slashes too), revisions or ranges (A..B). "
+        "Several may follow, and the option may be repeated.",
+    ),
+    options.styled(FORMATS),
+    options.output,
+    options.flag("--verify", "Also apply the patches to a temporary copy of each ref and verify it."),
+    options.flag("-v --verbose", "A line for each patch, not for each group of patches."),
+    click.option("--jobs", type=click.IntRange(1), help="Number of processes (default: one for each core)."),
+    options.folders,
 )
-@options.styled(FORMATS)
-@options.output
-@click.option(
-    "--verify", is_flag=True, help="Also apply the patches to a temporary copy of each ref and verify it."
-)
-@click.option("-v", "--verbose", is_flag=True, help="A line for each patch, not for each group of patches.")
-@click.option("--jobs", type=click.IntRange(1), help="Number of processes (default: one for each core).")
-@options.folders
-@click.pass_context
 def command(
-    context: click.Context,
+    given: options.Target,
     *,
-    words: Sequence[str],
     patterns: Sequence[str],
     style: str,
-    as_json: bool,
     output: Path | None,
     verify: bool,
     verbose: bool,
     jobs: int | None,
-    folders: Sequence[Path],
-) -> None:
+) -> int:
     """Show each patch's state on many branches, without a checkout.
 
     REPO is a clone or a bare repository, and is only read. Results are cached, so an interrupted run continues where it
     stopped. Exit code 1 if a ref cannot be read or, with --verify, fails verification.
     """
-    from patchkit.cli import console
     from patchkit.cli.output import writing
     from patchkit.commands.matrix import matrix
-    from patchkit.findings.printable import printable
     from patchkit.matrix.tasks import CONFLICTS, DIFFS, VERIFY
     from patchkit.patchset import load
 
-    style = options.style_of(style, as_json=as_json)
+    style = given.style(style)
     if not patterns:
         raise UsageError(
             "no refs are named", advice="name them with --refs, such as --refs 'refs/heads/release/*'"
         )
-    patches = load.patches(folders)
+    patches = load.patches(given.folders)
     tasks: list[Task[Any]] = [VERIFY] if verify else []
     tasks += [DIFFS, CONFLICTS] if style == "html" else []
     with console.progress() as watch:
         surveyed = matrix(
-            Path(words[0]),
-            (*patterns, *words[1:]),
+            Path(given.words[0]),
+            (*patterns, *given.words[1:]),
             patches,
-            patches_of=partial(load.patches, folders),
+            patches_of=partial(load.patches, given.folders),
             tasks=tasks,
             jobs=jobs,
             watch=watch,
@@ -90,12 +85,11 @@ def command(
         click.echo(f"note: {printable(note)}", err=True)
     with writing(output) as out:
         _answer(surveyed, patches, style, out, verbose=verbose)
-    if any(row.error or (row.verified and not row.verified.passed) for row in surveyed.matrix.rows):
-        context.exit(1)
+    rows = surveyed.matrix.rows
+    return int(any(row.error or (row.verified and not row.verified.passed) for row in rows))
 
 
 def _answer(surveyed: SurveyResult, patches: PatchSet, style: str, out: Console, *, verbose: bool) -> None:
-    from patchkit.cli import console
     from patchkit.cli.output import put
     from patchkit.matrix.formats import table, text
 

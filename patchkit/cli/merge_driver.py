@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import UsageError
+from patchkit.findings.printable import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@click.command("merge-driver")
-@click.argument("files", nargs=-1, metavar="[BASE OURS THEIRS [PATH]]")
-@options.options(
+@options.command(
+    "merge-driver",
+    click.argument("files", nargs=-1, metavar="[BASE OURS THEIRS [PATH]]"),
     click.option("--install", "change", flag_value="install", help="Let git use it in this repository."),
     click.option("--uninstall", "change", flag_value="uninstall", help="Take --install back."),
-    click.option("--global", "everywhere", is_flag=True, help="With these: in all of your repositories."),
+    options.flag("--global everywhere", "With these: in all of your repositories."),
     click.option(
         "--marker-size",
         type=click.IntRange(min=1),
@@ -34,16 +35,15 @@ if TYPE_CHECKING:
         help="The names in conflict markers.",
     ),
 )
-@click.pass_context
 def command(
-    context: click.Context,
+    _given: options.Target,
     *,
     files: Sequence[str],
     change: str | None,
     everywhere: bool,
     marker_size: int,
     labels: Sequence[str] | None,
-) -> None:
+) -> int:
     """Merge Python files by structure in git's own commands.
 
     After --install git calls it in every merge, rebase, cherry-pick, am -3 and stash pop: git's merge by lines first,
@@ -53,20 +53,17 @@ def command(
     from patchkit.commands import merge_driver
 
     if change:
-        from patchkit.cli import console
-        from patchkit.findings.printable import escaped
-
         if files:
             raise UsageError(f"--{change} takes no files", advice="leave out one of them")
         where = "all of your repositories" if everywhere else "this repository"
         if change == "install":
             written = merge_driver.install(Path(), everywhere=everywhere)
             console.say(escaped(f"Git merges Python files with patchkit in {where}, as {written} says."))
-            return
+            return 0
         written, is_changed = merge_driver.uninstall(Path(), everywhere=everywhere)
         done = "no longer merges" if is_changed else "did not merge"
         console.say(escaped(f"Git {done} Python files with patchkit in {where}."))
-        return
+        return 0
     if everywhere:
         raise UsageError("--global is for --install and --uninstall", advice="add one of them")
     if len(files) not in (3, 4):
@@ -76,4 +73,4 @@ def command(
         )
     paths = merge_driver.Files(*map(Path, files[:3]))
     is_whole = merge_driver.merge(paths, files[-1] if len(files) > 3 else files[1], marker_size, labels or ())
-    context.exit(0 if is_whole else 1)
+    return int(not is_whole)

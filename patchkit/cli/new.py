@@ -9,23 +9,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import UsageError
+from patchkit.findings.plural import counted
+from patchkit.findings.printable import escaped
 from patchkit.tree.limits import read_named
 
 if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 
-@click.command("new")
-@click.argument("identifier", metavar="PATCH-ID")
-@options.options(
+@options.command(
+    "new",
+    click.argument("identifier", metavar="PATCH-ID"),
     click.option(
         "--from-diff",
         "diffs",
         metavar="FILE",
         multiple=True,
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=options.FILE,
         help="A unified diff, or mails of git format-patch; a series, also of several files, is one patch.",
     ),
     click.option(
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
         "--base",
         metavar="FILE",
         multiple=True,
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=options.FILE,
         help="A diff to apply first that is not part of the patch; may be repeated.",
     ),
     click.option("--on", "tree", metavar="TREE", help="The tree that the change was made on."),
@@ -46,30 +48,26 @@ if TYPE_CHECKING:
     options.as_json,
 )
 def command(
+    given: options.Target,
     *,
     identifier: str,
     diffs: tuple[Path, ...],
     commit: str | None,
     base: tuple[Path, ...],
-    tree: str | None,
     folder: Path | None,
-    as_json: bool,
 ) -> None:
     """Draft a patch from a diff or a commit.
 
     DIR gets the change as a diff, with the files that it was made on, so that it can be made in trees that have
     drifted. What you have to complete is marked `todo` in its patch.toml.
     """
-    from patchkit.cli import console
     from patchkit.cli.answers.new import New
     from patchkit.commands.new import new
-    from patchkit.findings.plural import counted
-    from patchkit.findings.printable import escaped
 
     if bool(diffs) is (commit is not None):
         what = "--from-diff cannot be combined with --from-commit" if diffs else "no change is named"
         raise UsageError(what, advice="name one with --from-diff FILE or --from-commit COMMIT")
-    opened = options.Target(tree, False).open()
+    opened = given.open()
     texts = [_text(path, "--from-diff") for path in diffs]
     base_texts = [_text(path, "--base") for path in base]
     place = folder or Path(identifier)
@@ -77,7 +75,7 @@ def command(
         drafted = new(
             opened, identifier, place, diff=texts, commit=commit or "", base=base_texts, watch=watch
         )
-    if as_json:
+    if given.as_json:
         console.emit(New.of(drafted))
         return
     console.say(f"{escaped(str(drafted.file))}: {counted(drafted.edits, 'edit')} drafted.")
@@ -88,7 +86,7 @@ def command(
     rest = "" if drafted.exact else ", except for what is left out"
     console.say(f"On the tree of the diff, the patch makes the same change{rest}.")
     made = shlex.quote(str(drafted.file.parent))
-    added, other = _tree_before(commit, opened) if commit else ("", tree or ".")
+    added, other = _tree_before(commit, opened) if commit else ("", given.tree or ".")
     which = f"the tree that [bold]{escaped(added)}[/] checks out" if added else "the tree"
     console.say_next(
         (f"test {made}", "lists what is still marked `todo`"),

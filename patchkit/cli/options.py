@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from patchkit.errors import RefusedRepositoryError, TreeError, UsageError
 
@@ -25,17 +25,26 @@ _Command = TypeVar("_Command", bound=Callable[..., None])
 _NOTED = f"{__name__}.noted"
 _OPENED = f"{__name__}.opened"
 _TARGET = f"{__name__}.target"
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 CONFIDENCES = ("certain", "likely", "possible")
 
 
-@dataclass(frozen=True)
-class Target:
-    """The tree and the patches that a command was given."""
+class Target(NamedTuple):
+    """What a command was given of the arguments and options that several have: the tree and the patches.
 
-    tree: str | None
-    installed: bool
+    ``words`` are those that may be either; ``target`` tells which they are.
+    """
+
+    tree: str | None = None
+    installed: bool = False
     folders: Sequence[Path] = ()
+    as_json: bool = False
+    words: Sequence[str] = ()
     ids: tuple[str, ...] = ()
+
+    def on(self, tree: str | None, ids: tuple[str, ...] = ()) -> Target:
+        """Return the same options with this TREE and these patches."""
+        return self._replace(tree=tree, words=(), ids=ids)
 
     @property
     def tail(self) -> str:
@@ -80,6 +89,87 @@ class Target:
         opened: CheckoutTree = trees[key]
         return opened
 
+    def style(self, style: str) -> str:
+        """Return the output format of ``--format`` and ``--json``. Raise UsageError if they contradict each other."""
+        if self.as_json and style not in ("text", "json"):
+            raise UsageError(
+                f"--json cannot be combined with --format {style}", advice="leave out one of them"
+            )
+        return "json" if self.as_json else style
+
+    def patches(self, *, cached: bool = False) -> PatchSet:
+        """Return the built-in patches, those in ``folders``, and those of the fork's configuration.
+
+        The fork is the tree among the words, or the tree that contains the current folder. Without a tree, the command
+        itself raises the error when it opens it. ``cached`` is for commands that write nothing.
+        """
+        from patchkit.patchset import load
+
+        words = filter(None, (*self.words, self.tree))
+        trees = [Target(word) for word in words if os.path.exists(word) and not load.is_built_in(word)]
+        for target in (Target(installed=True),) if self.installed else (*trees, Target()):
+            try:
+                return load.patches(self.folders, target.opened().fork, cached=cached)
+            except RefusedRepositoryError:  # What it configures is unknown.
+                raise
+            except TreeError:
+                continue
+        return load.patches(self.folders, cached=cached)
+
+    def with_recorded(self, patches: PatchSet) -> PatchSet:
+        """Return the patches with those that only the tree's record or git's history names, as of a port."""
+        from patchkit.patchset.select import PatchSet
+        from patchkit.transaction.conflicts import placeholder
+        from patchkit.transaction.revert import ported, recorded, recorded_ports
+
+        words = [word for word in self.words if word not in patches]
+        names: tuple[str, ...] = ()
+        with suppress(TreeError, UsageError):
+            there = self.on(next(filter(os.path.exists, words), None)).opened()
+            names = recorded(there)
+            if any(word not in names and not os.path.exists(word) for word in words):
+                names = tuple(dict.fromkeys((*names, *recorded_ports(there), *ported(there))))
+        others = (placeholder(name) for name in names if name not in patches)
+        return PatchSet((*patches, *others), patches.digest, patches.settings)
+
+    def target(self, patches: PatchSet, *, everything: bool = False) -> Target:
+        """Return the TREE and the patch ids among the words. Raise UsageError for a word that is neither."""
+        ids = tuple(word for word in self.words if word in patches)
+        others = [word for word in self.words if word not in patches]
+        trees = [word for word in others if os.path.exists(word)]
+        unknown = [word for word in others if word not in trees]
+        patches.named(filter(patches.is_part, unknown))
+        if unknown and (trees or self.installed or len(unknown) > 1 or _is_id(unknown[0])):
+            patches.named([unknown[-1]])
+        if unknown and os.sep not in unknown[0]:
+            raise unknown_word(unknown[0], patches)
+        if len(others) > 1:
+            raise UsageError(f"two trees are named, {others[0]} and {others[1]}", advice="name one of them")
+        if everything and ids:
+            raise UsageError(f"--all cannot be combined with {ids[0]}", advice="leave out one of them")
+        return self.on(others[0] if others else None, ids)
+
+
+def typed_parameters() -> list[click.Parameter]:
+    """Return the parameters of the command that were given on the command line."""
+    context = click.get_current_context()
+    return [
+        param
+        for param in context.command.params
+        if context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    ]
+
+
+def typed(*names: str) -> Iterator[str]:
+    """Yield the words of those of these options that were given on the command line."""
+    for param in typed_parameters():
+        if isinstance(param, click.Option) and param.name in names:
+            values = click.get_current_context().params[param.name]
+            for value in () if param.is_flag else values if param.multiple else (values,):
+                yield from (param.opts[0], str(value))
+            if param.is_flag:
+                yield param.opts[0]
+
 
 def runnable(text: str) -> str:
     """Return a message in which each command of patchkit names the tree and the patch folders of this command."""
@@ -106,11 +196,32 @@ def located(tree: str | None) -> Path:
     return folder
 
 
-def options(*given: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds several options to a command, in this order."""
+def command(
+    name: str, *declared: Callable[[Any], Any], **settings: Any
+) -> Callable[[Callable[..., int | None]], click.Command]:
+    """Return a decorator that makes a command of a function, with these arguments and options in this order.
+
+    The function gets those of ``Target`` as one of it, and returns the exit code, None for 0.
+    """
+
+    def decorate(function: Callable[..., int | None]) -> click.Command:
+        def called(**values: Any) -> None:
+            given = Target(**{name: values.pop(name) for name in Target._fields if name in values})
+            if code := function(given, **values):
+                click.get_current_context().exit(code)
+
+        made: Any = click.command(name, help=function.__doc__, **settings)
+        described: click.Command = made(options(*declared)(called))
+        return described
+
+    return decorate
+
+
+def options(*declared: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds several arguments and options to a command, in this order."""
 
     def decorate(command: _Command) -> _Command:
-        for option in reversed(given):
+        for option in reversed(declared):
             command = option(command)
         return command
 
@@ -131,13 +242,14 @@ def completed(context: click.Context, _: click.Parameter, start: str) -> list[Co
     ]
 
 
+def flag(names: str, text: str) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds an option without a value, by its names and its parameter's, with this help text."""
+    return click.option(*names.split(), is_flag=True, help=text)
+
+
 tree = click.argument("tree", required=False, metavar="[TREE]")
-tree_and_patches = click.argument(
-    "arguments", nargs=-1, metavar="[TREE] [PATCH]...", shell_complete=completed
-)
-installed = click.option(
-    "--installed", is_flag=True, help="Use the sglang installed in this Python environment."
-)
+tree_and_patches = click.argument("words", nargs=-1, metavar="[TREE] [PATCH]...", shell_complete=completed)
+installed = flag("--installed", "Use the sglang installed in this Python environment.")
 folders = click.option(
     "--patches",
     "folders",
@@ -146,19 +258,18 @@ folders = click.option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Also load the patches in DIR; may be repeated.",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+as_json = flag("--json as_json", "Print JSON instead of text.")
+shared = options(installed, folders, as_json)
 baseline = click.option(
     "--baseline",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="Fail only on findings that are not in FILE, the saved output of `patchkit audit --json`.",
 )
 output = click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result to FILE."
 )
-allow_dirty = click.option(
-    "--allow-dirty", is_flag=True, help="Also change files that have uncommitted changes."
-)
+allow_dirty = flag("--allow-dirty", "Also change files that have uncommitted changes.")
 
 
 def output_folder(text: str, *, required: bool = False) -> Callable[[_Command], _Command]:
@@ -167,13 +278,8 @@ def output_folder(text: str, *, required: bool = False) -> Callable[[_Command], 
     return click.option("-o", "--output", "folder", required=required, metavar="DIR", type=kind, help=text)
 
 
-def everything(text: str) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds ``--all`` with this help text."""
-    return click.option("--all", "everything", is_flag=True, help=text)
-
-
 def styled(formats: Sequence[str]) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds ``--format``, with these formats, and ``--json``, for ``style_of``."""
+    """Return a decorator that adds ``--format``, with these formats, and ``--json``, for ``Target.style``."""
     return options(
         click.option(
             "--format",
@@ -183,84 +289,8 @@ def styled(formats: Sequence[str]) -> Callable[[_Command], _Command]:
             show_default=True,
             help="Output format.",
         ),
-        click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
+        flag("--json as_json", "The same as --format json."),
     )
-
-
-def style_of(style: str, *, as_json: bool) -> str:
-    """Return the output format of ``--format`` and ``--json``. Raise UsageError if they contradict each other."""
-    if as_json and style not in ("text", "json"):
-        raise UsageError(f"--json cannot be combined with --format {style}", advice="leave out one of them")
-    return "json" if as_json else style
-
-
-def loaded_patches(
-    folders: Sequence[Path],
-    words: Sequence[str | None] = (),
-    *,
-    installed: bool = False,
-    cached: bool = False,
-) -> PatchSet:
-    """Return the patches of a command: built-in patches, those in ``folders``, and those of the fork's configuration.
-
-    The fork is the tree among ``words``, or the tree that contains the current folder. Without a tree, the command
-    itself raises the error when it opens it. ``cached`` is for commands that write nothing.
-    """
-    from patchkit.patchset import load
-
-    trees = [
-        Target(word, False) for word in words if word and os.path.exists(word) and not load.is_built_in(word)
-    ]
-    for target in (Target(None, True),) if installed else (*trees, Target(None, False)):
-        try:
-            return load.patches(folders, target.opened().fork, cached=cached)
-        except RefusedRepositoryError:  # What it configures is unknown.
-            raise
-        except TreeError:
-            continue
-    return load.patches(folders, cached=cached)
-
-
-def with_recorded(patches: PatchSet, words: Sequence[str], *, installed: bool = False) -> PatchSet:
-    """Return the patches of a command with those that only its tree's record or git's history names, as of a port."""
-    from patchkit.patchset.select import PatchSet
-    from patchkit.transaction.conflicts import placeholder
-    from patchkit.transaction.revert import ported, recorded, recorded_ports
-
-    tree = next((word for word in words if word not in patches and os.path.exists(word)), None)
-    names: tuple[str, ...] = ()
-    with suppress(TreeError, UsageError):
-        there = Target(tree, installed).opened()
-        names = recorded(there)
-        if any(word not in patches and word not in names and not os.path.exists(word) for word in words):
-            names = tuple(dict.fromkeys((*names, *recorded_ports(there), *ported(there))))
-    others = (placeholder(name) for name in names if name not in patches)
-    return PatchSet((*patches, *others), patches.digest, patches.settings)
-
-
-def target_of(
-    arguments: Sequence[str],
-    installed: bool,
-    folders: Sequence[Path],
-    patches: PatchSet,
-    *,
-    everything: bool = False,
-) -> Target:
-    """Return the TREE and the patch ids among ``arguments``. Raise UsageError for a word that is neither."""
-    ids = tuple(argument for argument in arguments if argument in patches)
-    others = [argument for argument in arguments if argument not in patches]
-    trees = [argument for argument in others if os.path.exists(argument)]
-    unknown = [argument for argument in others if argument not in trees]
-    patches.named(filter(patches.is_part, unknown))
-    if unknown and (trees or installed or len(unknown) > 1 or _is_id(unknown[0])):
-        patches.named([unknown[-1]])
-    if unknown and os.sep not in unknown[0]:
-        raise unknown_word(unknown[0], patches)
-    if len(others) > 1:
-        raise UsageError(f"two trees are named, {others[0]} and {others[1]}", advice="name one of them")
-    if everything and ids:
-        raise UsageError(f"--all cannot be combined with {ids[0]}", advice="leave out one of them")
-    return Target(others[0] if others else None, installed, folders, ids)
 
 
 def unknown_word(word: str, patches: PatchSet) -> UsageError:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import UsageError
+from patchkit.findings.plural import counted
+from patchkit.findings.printable import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,9 +33,9 @@ _OUTCOMES = {
 }
 
 
-@click.command("port")
-@click.argument("patches", metavar="PATCH...", nargs=-1, required=True)
-@options.options(
+@options.command(
+    "port",
+    click.argument("patches", metavar="PATCH...", nargs=-1, required=True),
     click.option(
         "--from",
         "base",
@@ -57,27 +59,20 @@ _OUTCOMES = {
         type=click.Path(file_okay=False, path_type=Path),
         help="The repository of commits and REFs (default: the current one).",
     ),
-    click.option(
-        "--commit", "committing", is_flag=True, help="Commit the change with its author, date and message."
+    options.flag("--commit committing", "Commit the change with its author, date and message."),
+    options.flag("--dry-run", "Show the outcome of each edit; write nothing."),
+    options.flag(
+        "--keep-going", "Leave out what conflicts (of several patches whole ones), make the rest, and exit 1."
     ),
-    click.option("--dry-run", is_flag=True, help="Show the outcome of each edit; write nothing."),
-    click.option(
-        "--keep-going",
-        is_flag=True,
-        help="Leave out what conflicts (of several patches whole ones), make the rest, and exit 1.",
-    ),
-    click.option(
-        "--markers",
-        is_flag=True,
-        help="Write conflict markers for edits that conflict, stop there in a series, and exit 1.",
+    options.flag(
+        "--markers", "Write conflict markers for edits that conflict, stop there in a series, and exit 1."
     ),
     options.allow_dirty,
     options.output_folder("Also write the series to DIR, as patches for the tree."),
     options.as_json,
 )
-@click.pass_context
 def command(
-    context: click.Context,
+    given: options.Target,
     *,
     patches: Sequence[str],
     base: str | None,
@@ -89,8 +84,7 @@ def command(
     markers: bool,
     allow_dirty: bool,
     folder: Path | None,
-    as_json: bool,
-) -> None:
+) -> int:
     """Port patches to a tree that has diverged.
 
     A PATCH is a commit, a range, a diff, a file of mails as from git format-patch, or a folder of these, in the order
@@ -99,7 +93,6 @@ def command(
     code is 3. Exit code 1 if a change may behave differently in that tree, or a part of one was left out. Files outside
     the package are merged as text, and links and modes are carried.
     """
-    from patchkit.cli import console
     from patchkit.commands.port import PortConflictError, port, port_matrix
     from patchkit.series.source import Source
     from patchkit.tree.git import top_around
@@ -135,37 +128,27 @@ def command(
                 )
                 results = (patch_port,)
         except PortConflictError as error:
-            _print((error.ported,), done="--keep-going would change", as_json=as_json)
+            _print((error.ported,), done="--keep-going would change", as_json=given.as_json)
             raise
     written = alone is not None and not dry_run and bool(results[0].changed)
-    _print(results, done="Changed" if written else "Would change", written=written, as_json=as_json)
-    if alone is not None and not dry_run and not as_json:
-        given = {"--from": base, "--onto": onto[0] if onto else None, "--repo": context.params["repository"]}
-        named = [
-            word
-            for option, value in given.items()
-            if value and str(value) != "."
-            for word in (option, str(value))
-        ]
-        again = shlex.join(("port", *patches, *named, "--markers"))
+    _print(results, done="Changed" if written else "Would change", written=written, as_json=given.as_json)
+    if alone is not None and not dry_run and not given.as_json:
+        again = shlex.join(("port", *patches, *options.typed("base", "onto", "repository"), "--markers"))
         _say_next(alone, results[0], committed=committing, again="" if markers else again)
     if (
         alone is None
         and not keep_going
         and any(not result.is_whole and not result.error for result in results)
     ):
-        context.exit(3)
+        return 3
     if any(result.error for result in results):
-        context.exit(4)
-    if not all(result.is_clean for result in results):
-        context.exit(1)
+        return 4
+    return int(not all(result.is_clean for result in results))
 
 
 def _print(results: Sequence[PortResult], *, done: str, written: bool = False, as_json: bool) -> None:
     """Print the outcome; ``done`` is printed before the number of files."""
-    from patchkit.cli import console
     from patchkit.cli.answers.port import Port, PortedOnto
-    from patchkit.findings.printable import escaped
 
     if as_json:
         console.emit(Port(written=written, trees=tuple(map(PortedOnto.made_of, results))))
@@ -193,7 +176,6 @@ def _say_next(tree: Path, ported: PortResult, *, committed: bool, again: str) ->
 
     ``again`` is the command that writes conflict markers, if this was not it.
     """
-    from patchkit.cli import console
     from patchkit.transaction.conflicts import conflicts_in
     from patchkit.transaction.history import checkout_of
     from patchkit.tree.tree import open_tree
@@ -215,9 +197,6 @@ def _say_next(tree: Path, ported: PortResult, *, committed: bool, again: str) ->
 
 
 def _print_change(change: PortedChange, *, brief: bool) -> None:
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     facts = change.change.facts
     needed = f"; it needs {', '.join(change.needs)}" if change.needs else ""
     skipped = f": skipped{needed}" if change.skipped else ""
@@ -250,8 +229,6 @@ def _print_change(change: PortedChange, *, brief: bool) -> None:
 
 
 def _patches(written: Sequence[Path]) -> str:
-    from patchkit.findings.plural import counted
-
     return counted(sum(path.name != "series" for path in written), "patch")
 
 
@@ -265,9 +242,6 @@ def _counted(file: LandedFile) -> str:
 
 def _print_edits(edits: Sequence[EditOutcome]) -> None:
     """Print edits of one file that have the same outcome and reason."""
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     _, text = _OUTCOMES[edits[0].outcome.value]
     sites = ", ".join(dict.fromkeys(edit.site for edit in edits if edit.site))
     site = f"{sites}: " if sites else ""

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
+from patchkit.findings.plural import counted
+from patchkit.findings.printable import escaped
+from patchkit.plan.status import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from patchkit.commands.port import PortedChange
     from patchkit.commands.rebase_check import Move
 
 
-@click.command("rebase")
-@options.options(
+@options.command(
+    "rebase",
     options.tree,
     click.option(
         "--onto",
@@ -27,55 +29,39 @@ if TYPE_CHECKING:
         metavar="REF",
         help="The commit, branch or tag to move to.",
     ),
-    click.option(
-        "--merge",
-        "merging",
-        is_flag=True,
-        help="Merge REF into the current branch: revert the patches on both sides, merge, and apply them again; exit 1 "
+    options.flag(
+        "--merge merging",
+        "Merge REF into the current branch: revert the patches on both sides, merge, and apply them again; exit 1 "
         "if one conflicts and is left out.",
     ),
     options.folders,
     options.as_json,
 )
-@click.pass_context
-def command(
-    context: click.Context,
-    *,
-    tree: str | None,
-    ref: str,
-    merging: bool,
-    folders: Sequence[Path],
-    as_json: bool,
-) -> None:
+def command(given: options.Target, *, ref: str, merging: bool) -> int:
     """Check how a move to REF affects each patch, or merge REF.
 
     Shows for each patch and each ported commit whether REF has it, and if not, whether it applies there or conflicts.
     Exit code 1 if a patch that TREE has, a default patch or a ported commit conflicts, or was edited in REF. TREE is
     changed only with --merge.
     """
-    from patchkit.cli import console
     from patchkit.cli.answers.rebase import Rebase
     from patchkit.commands.merge import clean_head, is_merged, merge, merge_obstacle
     from patchkit.commands.rebase_check import ports_there, rebase_check
-    from patchkit.findings.plural import counted
-    from patchkit.findings.printable import escaped
-    from patchkit.plan.status import State
 
-    patches = options.loaded_patches(folders, [tree])
-    target = options.Target(tree, False, folders)
-    opened = target.open()
+    patches = given.patches()
+    opened = given.open()
     if merging:
         clean_head(opened)
     with console.working(opened):
         moves = rebase_check(opened, patches, ref)
         ports = ports_there(opened, ref)
-    if not as_json:
+    if not given.as_json:
         _say(moves, ports)
     merged = None
     if merging:
         with console.working(opened):
             merged = merge(opened, patches, ref)
-    if as_json:
+    if given.as_json:
         console.emit(Rebase.made_of(opened, ref, moves, ports, merged))
     elif merged is None and is_merged(opened, ref):
         console.say(f"\nThis branch already has {escaped(ref)}.")
@@ -84,7 +70,7 @@ def command(
     elif merged is None:
         console.say_next(
             (
-                f"rebase{target.tail} --onto {shlex.quote(ref)} --merge",
+                f"rebase{given.tail} --onto {shlex.quote(ref)} --merge",
                 "merges it and applies the patches again",
             )
         )
@@ -93,23 +79,19 @@ def command(
         console.say(f"\nMerged {escaped(ref)} at {merged.merged[:9]}; {applied} applied.")
         for name, reason in merged.left_out.items():
             console.say(f"  [red]![/] {escaped(name)} is left out: {escaped(options.runnable(reason))}")
-        again = f"apply{target.tail} {shlex.join(merged.left_out)} --markers"
+        again = f"apply{given.tail} {shlex.join(merged.left_out)} --markers"
         more = [(again, "applies what was left out, with conflict markers")] if merged.left_out else []
-        console.say_next(*more, (f"verify{target.tail}", "checks the result"))
+        console.say_next(*more, (f"verify{given.tail}", "checks the result"))
     else:
         console.say(f"\nNothing to merge: this branch already has {escaped(ref)}.")
     stuck = {State.CONFLICT, State.EDITED}
     is_stuck = any(move.then.state in stuck and move.counts for move in moves)
-    if not merging and (is_stuck or not all(port.is_whole for port in ports)):
-        context.exit(1)
-    if merged is not None and merged.left_out:
-        context.exit(1)
+    if merged is not None:
+        return int(bool(merged.left_out))
+    return int(is_stuck or not all(port.is_whole for port in ports))
 
 
 def _say(moves: Sequence[Move], ports: Sequence[PortedChange]) -> None:
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     width = max(
         (len(name) for name in (*(m.patch for m in moves), *(p.change.facts.id for p in ports))), default=0
     )

@@ -9,30 +9,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import UsageError
+from patchkit.findings.printable import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from patchkit.patchset.select import PatchSet
 
 
-@click.command("resolve")
-@click.argument("words", nargs=-1, metavar="[TREE] PATCH [EDIT]", shell_complete=options.completed)
-@options.options(
-    click.option(
+@options.command(
+    "resolve",
+    click.argument("words", nargs=-1, metavar="[TREE] PATCH [EDIT]", shell_complete=options.completed),
+    options.flag(
         "--accept",
-        is_flag=True,
-        help="Record the edit even if patchkit cannot find it in the code; without EDIT, take the code as it is now "
+        "Record the edit even if patchkit cannot find it in the code; without EDIT, take the code as it is now "
         "into PATCH, a diff of your own.",
     ),
-    click.option(
-        "--give-up",
-        "giving_up",
-        is_flag=True,
-        help="Restore the code that conflicted, and leave the edit out.",
-    ),
+    options.flag("--give-up giving_up", "Restore the code that conflicted, and leave the edit out."),
     click.option(
         "--export",
         "folder",
@@ -40,20 +33,9 @@ if TYPE_CHECKING:
         type=click.Path(file_okay=False, path_type=Path),
         help="Write all your resolutions to DIR, as patch folders for --patches.",
     ),
-    options.installed,
-    options.folders,
-    options.as_json,
+    options.shared,
 )
-def command(
-    *,
-    words: Sequence[str],
-    accept: bool,
-    giving_up: bool,
-    folder: Path | None,
-    installed: bool,
-    folders: Sequence[Path],
-    as_json: bool,
-) -> None:
+def command(given: options.Target, *, accept: bool, giving_up: bool, folder: Path | None) -> None:
     """Record an edit that you made by hand where a patch conflicted.
 
     PATCH and EDIT are the names that the conflict and its markers show; without EDIT, the edits of PATCH that are in
@@ -61,45 +43,43 @@ def command(
     apply --markers is stored; apply --resolved uses it again where the same code conflicts. revert removes the edit
     with its patch.
     """
-    from patchkit.cli import console
-    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.resolve import ResolveResult, give_up, resolve
-    from patchkit.findings.printable import escaped
     from patchkit.transaction.revert import recorded
 
+    words = given.words
     if folder is not None:
         if len(words) > 1 or accept or giving_up:
             raise UsageError("--export writes every resolution", advice="name only a TREE with it")
-        _export(options.Target(words[0] if words else None, installed, folders), folder, as_json=as_json)
+        _export(given, folder)
         return
     if len(words) not in (1, 2, 3):
         raise UsageError("no patch is named", advice="patchkit resolve [TREE] PATCH [EDIT]")
     if accept and giving_up:
         raise UsageError("--accept cannot be combined with --give-up", advice="leave out one of them")
-    patches = options.loaded_patches(folders, words[:-2], installed=installed)
+    patches = given._replace(words=words[:-2]).patches()
     if len(words) == 1 or (len(words) == 2 and words[0] not in patches and os.path.isdir(words[0])):
-        target = options.Target(words[0] if len(words) == 2 else None, installed, folders)
+        target = given.on(words[0] if len(words) == 2 else None)
         if accept and words[-1] in patches and patches.get(words[-1]).diffs:
-            _refresh(target, patches, words[-1], as_json=as_json)
+            _refresh(target, patches, words[-1])
             return
         if accept or giving_up:
             named = shlex.join(("patchkit", "resolve", *words))
             raise UsageError(
                 f"no edit of {words[-1]} is named", advice=f"{named} lists its edits in conflict"
             )
-        _list_open(target, patches, words[-1], as_json=as_json)
+        _list_open(target, patches, words[-1])
         return
     *tree, patch, edit = words
-    target = options.Target(tree[0] if tree else None, installed, folders)
+    target = given.on(tree[0] if tree else None)
     opened = target.open()
     if giving_up:
         file = give_up(opened, patches, patch, edit)
-        if as_json:
+        if given.as_json:
             console.emit(
                 Resolve.of(
                     ResolveResult(recorded=False, remembered=False),
-                    tree=TreeAnswer.of(opened),
+                    tree=opened,
                     patch=patch,
                     edit=edit,
                     given_up=True,
@@ -114,8 +94,8 @@ def command(
         return
     with console.working(opened):
         done = resolve(opened, patches, patch, edit, accept=accept)
-    if as_json:
-        console.emit(Resolve.of(done, tree=TreeAnswer.of(opened), patch=patch, edit=edit))
+    if given.as_json:
+        console.emit(Resolve.of(done, tree=opened, patch=patch, edit=edit))
         return
     if not done.recorded:
         console.say(f"{patch} {edit} is already recorded.")
@@ -131,36 +111,30 @@ def command(
     console.say_new_files(opened, ())
 
 
-def _refresh(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:
-    from patchkit.cli import console
-    from patchkit.cli.answers.base import TreeAnswer
+def _refresh(target: options.Target, patches: PatchSet, patch: str) -> None:
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.refresh import refresh
-    from patchkit.findings.printable import escaped
 
     tree = target.open()
     with console.working(tree):
         written = refresh(tree, patches, patch, target.folders)
-    if as_json:
-        console.emit(Resolve.of(tree=TreeAnswer.of(tree), patch=patch, files=(str(written),)))
+    if target.as_json:
+        console.emit(Resolve.of(tree=tree, patch=patch, files=(str(written),)))
         return
     console.say(f"{escaped(str(written))} has the code of {escaped(patch)} as it is now.")
     console.say_next((f"test {shlex.quote(str(written.parent))}", "checks the patch"))
 
 
-def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json: bool) -> None:
-    from patchkit.cli import console
-    from patchkit.cli.answers.base import TreeAnswer
+def _list_open(target: options.Target, patches: PatchSet, patch: str) -> None:
     from patchkit.cli.answers.resolve import OpenEdit, Resolve
     from patchkit.commands.resolve import open_edits
-    from patchkit.findings.printable import escaped
 
     tree = target.open()
     with console.working(tree):
         opened = open_edits(tree, patches, patch)
-    if as_json:
+    if target.as_json:
         edits = tuple(OpenEdit.of(edit, edit=edit.name) for edit, _ in opened)
-        console.emit(Resolve.of(tree=TreeAnswer.of(tree), patch=patch, open=edits))
+        console.emit(Resolve.of(tree=tree, patch=patch, open=edits))
         return
     if not opened:
         console.say(f"{escaped(patch)} has no edit in conflict.")
@@ -175,18 +149,15 @@ def _list_open(target: options.Target, patches: PatchSet, patch: str, *, as_json
         console.say_next((command, "writes conflict markers, to resolve by hand"))
 
 
-def _export(target: options.Target, folder: Path, *, as_json: bool) -> None:
-    from patchkit.cli import console
-    from patchkit.cli.answers.base import TreeAnswer
+def _export(given: options.Target, folder: Path) -> None:
     from patchkit.cli.answers.resolve import Resolve
     from patchkit.commands.resolve import export_resolutions
-    from patchkit.findings.printable import escaped
 
+    target = given.on(given.words[0] if given.words else None)
     tree = target.open()
-    patches = options.loaded_patches(target.folders, [target.tree], installed=target.installed)
-    done = export_resolutions(tree, patches, folder)
-    if as_json:
-        console.emit(Resolve.of(done, tree=TreeAnswer.of(tree), left=done.left_out))
+    done = export_resolutions(tree, given.patches(), folder)
+    if given.as_json:
+        console.emit(Resolve.of(done, tree=tree, left=done.left_out))
         return
     for file in done.files:
         console.say(escaped(str(file)))

@@ -3,51 +3,26 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
 
-import click
-
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.errors import ConflictError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from patchkit.findings.printable import escaped, excerpt
 
 
-@click.command("revert")
-@options.options(
+@options.command(
+    "revert",
     options.tree_and_patches,
-    options.everything("Revert every patch, as without PATCH."),
-    click.option(
-        "--keep-going",
-        is_flag=True,
-        help="Leave patches that cannot be reverted, revert the others, and exit 1.",
-    ),
-    click.option("--commit", "committing", is_flag=True, help="Commit it on the current branch."),
-    options.installed,
-    options.folders,
-    options.as_json,
+    options.flag("--all everything", "Revert every patch, as without PATCH."),
+    options.flag("--keep-going", "Leave patches that cannot be reverted, revert the others, and exit 1."),
+    options.flag("--commit committing", "Commit it on the current branch."),
+    options.shared,
 )
-@click.pass_context
-def command(
-    context: click.Context,
-    *,
-    arguments: Sequence[str],
-    everything: bool,
-    keep_going: bool,
-    committing: bool,
-    installed: bool,
-    folders: Sequence[Path],
-    as_json: bool,
-) -> None:
+def command(given: options.Target, *, everything: bool, keep_going: bool, committing: bool) -> int:
     """Revert patches in TREE, and keep your own later changes.
 
     Without PATCH, every patch is reverted, except a port that was committed, which must be named. A group includes its
     opt-in patches that are applied.
     """
-    from patchkit.cli import console
-    from patchkit.cli.answers.base import TreeAnswer
     from patchkit.cli.answers.revert import LeftPatch, Revert
     from patchkit.commands.revert import (
         PartialRevert,
@@ -56,11 +31,9 @@ def command(
         revert,
         revert_what_can_be,
     )
-    from patchkit.findings.printable import escaped, excerpt
 
-    patches = options.loaded_patches(folders, arguments, installed=installed)
-    known_patches = options.with_recorded(patches, arguments, installed=installed)
-    target = options.target_of(arguments, installed, folders, known_patches, everything=everything)
+    patches = given.patches()
+    target = given.target(given.with_recorded(patches), everything=everything)
     tree = target.open()
     try:
         with console.working(tree):
@@ -76,14 +49,14 @@ def command(
     except ConflictError as refusal:
         if not keep_going and len(target.ids) != 1:
             refusal.advice += "; --keep-going reverts each patch that it can"
-        if as_json and refusal.difference:
-            console.emit(Revert.of(refusal, tree=TreeAnswer.of(tree), reverted=(), changed_files=()))
+        if given.as_json and refusal.difference:
+            console.emit(Revert.of(refusal, tree=tree, reverted=(), changed_files=()))
         raise
-    if as_json:
+    if given.as_json:
         left = (LeftPatch.of(error, patch=name, reason=str(error)) for name, error in not_reverted.items())
         console.emit(
             Revert.of(
-                tree=TreeAnswer.of(tree),
+                tree=tree,
                 reverted=reverted.patches,
                 changed_files=reverted.files,
                 left=tuple(left),
@@ -91,7 +64,7 @@ def command(
                 commit=commit,
             )
         )
-        context.exit(1 if not_reverted else 0)
+        return int(bool(not_reverted))
     if reverted.patches:
         console.say(f"Reverted: {escaped(', '.join(reverted.patches))}.")
     for name, error in not_reverted.items():
@@ -121,5 +94,4 @@ def command(
         console.say_next(*steps)
     if reverted.files and not commit:
         console.say_new_files(tree, reverted.files)
-    if not_reverted:
-        context.exit(1)
+    return int(bool(not_reverted))

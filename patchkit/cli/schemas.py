@@ -17,10 +17,9 @@ from patchkit.cli.answers.new import New
 from patchkit.cli.answers.patches import Listed, Show
 from patchkit.cli.answers.port import Port
 from patchkit.cli.answers.rebase import Rebase
-from patchkit.cli.answers.report import Ledger
 from patchkit.cli.answers.resolve import Resolve
 from patchkit.cli.answers.revert import Revert
-from patchkit.cli.answers.status import Status
+from patchkit.cli.answers.status import Ledger, Status
 from patchkit.cli.answers.verify import Verify
 from patchkit.commands.test import Trial
 from patchkit.matrix.answer import Matrix

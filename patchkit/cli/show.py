@@ -6,55 +6,54 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
+from patchkit.findings.printable import escaped
+from patchkit.plan.status import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
-    from patchkit.patchset.patch import Affects, Edit, Part, Patch
+    from patchkit.patchset.patch import Affects, Edit, Patch
     from patchkit.patchset.runs import KnownRuns, Run
 
 _TOKENS = {True: "", None: " (where the unpatched release fails)", False: " (tokens differ)"}
 
 
-@click.command("show")
-@click.argument("patch", required=False, shell_complete=options.completed)
-@options.options(options.folders, options.as_json)
-def command(*, patch: str | None, folders: Sequence[Path], as_json: bool) -> None:
+@options.command(
+    "show",
+    click.argument("patch", required=False, shell_complete=options.completed),
+    options.folders,
+    options.as_json,
+)
+def command(given: options.Target, *, patch: str | None) -> None:
     """List the patches, or show one: its change, reason and risk.
 
     PATCH can also be a group, such as mirror or @mirror: its patches are listed, with what a server gains.
     """
-    from patchkit.cli import console
     from patchkit.cli.answers.patches import Listed, Show
     from patchkit.patchset import runs
     from patchkit.patchset.select import GROUP, GROUPS
 
-    patches = options.loaded_patches(folders, cached=True)
-    tail = options.Target(None, False, folders).tail
+    patches = given.patches(cached=True)
     if patch not in patches and f"{GROUP}{patch}" in patches:
         patch = f"{GROUP}{patch}"
     if patch is None or patch.startswith(GROUP):
         listed = tuple(patches) if patch is None else patches.group(patch)
-        if as_json:
+        if given.as_json:
             console.emit(list(map(Listed.of, listed)))
         else:
             if patch and (gain := GROUPS.get(patch.removeprefix(GROUP))):
                 console.say(f"{gain[0].upper()}{gain[1:]}.\n")
-            _list(listed, tail)
+            _list(listed, given.tail)
         return
     shown, known_runs = patches.get(patch), runs.read()
-    if as_json:
+    if given.as_json:
         console.emit(Show.of_patch(shown, known_runs))
     else:
         _show(shown, known_runs)
 
 
 def _list(patches: Sequence[Patch], tail: str) -> None:
-    from patchkit.cli import console
-    from patchkit.findings.printable import escaped
-
     width = max((len(patch.id) for patch in patches), default=0)
     for patch in patches:
         mark = "" if patch.default else f" ({patch.left_out or 'opt-in'})"
@@ -65,77 +64,49 @@ def _list(patches: Sequence[Patch], tail: str) -> None:
 
 
 def _show(patch: Patch, known_runs: KnownRuns) -> None:
-    from rich.markup import escape
-
-    from patchkit.cli.console import flowing, say
-    from patchkit.findings.printable import escaped
-
-    say(f"[bold]{escaped(patch.id)}[/]  {escaped(patch.title)}\n\n{escape(flowing(patch.why))}\n")
-    if patch.affects is not None:
-        say(f"[bold]Symptom:[/] {escape(patch.affects.symptom)}")
-        for name, text in (
-            ("Affects", _affected(patch.affects)),
-            ("Fixed upstream in", patch.affects.fixed_in),
-        ):
-            if text:
-                say(f"[bold]{name}:[/] {escape(text)}")
-    links = {
-        "Upstream": patch.upstream,
-        "Requires": " ".join(patch.requires),
-    }
-    for name, text in {
-        **links,
-        "Risk": patch.risk,
-        "No switch": patch.no_switch,
-        "Remove when": patch.remove_when,
-        "Verify": patch.verify,
-    }.items():
-        if text:
-            say(f"[bold]{name}:[/] {escape(flowing(text))}")
-    _say_edits(patch.edits_of(""), known_runs.where(patch.id))
-    for part in patch.parts:
-        _say_part(patch, part, known_runs)
-
-
-def _say_part(patch: Patch, part: Part, known_runs: KnownRuns) -> None:
-    """Print a part of a patch: its words, its edits and its runs."""
-    from rich.markup import escape
-
-    from patchkit.cli.console import flowing, say
-    from patchkit.findings.printable import escaped
-    from patchkit.plan.status import name_of
-
-    off = f" ({part.left_out})" if part.left_out else ""
-    say(
-        f"\n[bold]{escaped(name_of(patch, part))}[/]  {escaped(part.title + off)}\n\n{escape(flowing(part.why))}\n"
+    """Print a patch, which is its own first part, and its other parts: their words, their edits and their runs."""
+    affects = patch.affects
+    symptom = (
+        {"Symptom": affects.symptom, "Affects": _affected(affects), "Fixed upstream in": affects.fixed_in}
+        if affects is not None
+        else {}
     )
-    texts = {
-        "Upstream": part.upstream,
-        "Formerly": part.formerly,
-        "Risk": part.risk,
-        "No switch": part.no_switch,
-    }
-    for name, text in texts.items():
-        if text:
-            say(f"[bold]{name}:[/] {escape(flowing(text))}")
-    _say_edits(patch.edits_of(part.name), known_runs.where(name_of(patch, part)))
+    for part in patch.all_parts:
+        name, is_first = name_of(patch, part), part is patch
+        off = f" ({part.left_out})" if part.left_out and not is_first else ""
+        start = "" if is_first else "\n"
+        console.say(
+            f"{start}[bold]{escaped(name)}[/]  {escaped(part.title + off)}\n\n{console.flowing(part.why)}\n"
+        )
+        texts = {
+            **(symptom if is_first else {}),
+            "Upstream": part.upstream,
+            "Requires": " ".join(patch.requires) if is_first else "",
+            "Formerly": part.formerly,
+            "Risk": part.risk,
+            "No switch": part.no_switch,
+            **({"Remove when": patch.remove_when, "Verify": patch.verify} if is_first else {}),
+        }
+        for title, text in texts.items():
+            if text:
+                console.say(f"[bold]{title}:[/] {console.flowing(text)}")
+        _say_edits(patch.edits_of(part.name), known_runs.where(name))
 
 
 def _say_edits(edits: Sequence[Edit], places: Sequence[Run] | None) -> None:
-    from patchkit.cli.console import say
-    from patchkit.findings.printable import escaped
-
-    say("\n[bold]Edits:[/]")
+    console.say("\n[bold]Edits:[/]")
     for edit in edits:
-        say(f"  {escaped(edit.name)}: {escaped(edit.why)}")
+        console.say(f"  {escaped(edit.name)}: {escaped(edit.why)}")
         sites = (": ".join(filter(None, place)) for place in edit.places)
-        say(f"    [dim]{escaped(' or '.join(sites))}[/]")
+        console.say(f"    [dim]{escaped(' or '.join(sites))}[/]")
     if places:
-        say("\n[bold]Ran on a GPU:[/]")
+        console.say("\n[bold]Ran on a GPU:[/]")
         for release in dict.fromkeys(run.release for run in places):
-            say(f"  {escaped(_runs_text(release, [run for run in places if run.release == release]))}")
+            console.say(
+                f"  {escaped(_runs_text(release, [run for run in places if run.release == release]))}"
+            )
     elif places is not None:
-        say("\nNever run on a GPU.")
+        console.say("\nNever run on a GPU.")
 
 
 def _affected(affects: Affects) -> str:

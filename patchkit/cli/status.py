@@ -7,26 +7,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
+from patchkit.findings.printable import escaped, plain
+from patchkit.plan.status import IN_PLACE, State
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from pathlib import Path
+    from collections.abc import Collection
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import TreeStatus
     from patchkit.tree.tree import CheckoutTree
 
 
-@click.command("status")
-@options.options(
+@options.command(
+    "status",
     options.tree_and_patches,
-    click.option("-v", "--verbose", is_flag=True, help="List every patch with its title and reason."),
-    click.option(
-        "--check",
-        is_flag=True,
-        help="Exit 1 unless TREE has every PATCH (default: every default patch) that fits.",
-    ),
+    options.flag("-v --verbose", "List every patch with its title and reason."),
+    options.flag("--check", "Exit 1 unless TREE has every PATCH (default: every default patch) that fits."),
     click.option(
         "--format",
         "style",
@@ -35,22 +32,9 @@ if TYPE_CHECKING:
         show_default=True,
         help="Output format; ledger verifies TREE and prints a Markdown table of its patches.",
     ),
-    options.installed,
-    options.folders,
-    options.as_json,
+    options.shared,
 )
-@click.pass_context
-def command(
-    context: click.Context,
-    *,
-    arguments: Sequence[str],
-    verbose: bool,
-    check: bool,
-    style: str,
-    installed: bool,
-    folders: Sequence[Path],
-    as_json: bool,
-) -> None:
+def command(given: options.Target, *, verbose: bool, check: bool, style: str) -> int:
     """Show each patch's state: applied, pending or in conflict.
 
     upstream: TREE has upstream's own change. unknown: TREE has the change, and nothing tells whose it is. conflict:
@@ -59,27 +43,26 @@ def command(
     of an opt-in patch only if you name it. not-applicable: TREE lacks the code that the patch changes. Without PATCH,
     every patch is shown.
     """
-    from patchkit.cli import console
     from patchkit.commands.status import tree_status
-    from patchkit.plan.status import IN_PLACE, State
 
-    patches = options.loaded_patches(folders, arguments, installed=installed, cached=True)
-    target = options.target_of(arguments, installed, folders, patches)
+    patches = given.patches(cached=True)
+    target = given.target(patches)
     named = frozenset(patches.named(target.ids, whole_groups=True))
     opened = target.open()
     if style == "ledger":
-        _say_ledger(opened, patches, named, as_json=as_json)
+        _say_ledger(opened, patches, named, as_json=given.as_json)
         if not check:
-            return
+            return 0
     with console.working(opened):
         statuses = _only(tree_status(opened, patches), named)
     if style != "ledger":
-        _say(opened, statuses, target, verbose=verbose or bool(named), as_json=as_json or style == "json")
+        _say(
+            opened, statuses, target, verbose=verbose or bool(named), as_json=given.as_json or style == "json"
+        )
     # A patch that is not applicable cannot be applied, so it does not fail the check.
     done = IN_PLACE | {State.NOT_APPLICABLE}
     wanted = [status for status in statuses.patches if named or status.patch.default]
-    if check and any(status.state not in done for status in wanted):
-        context.exit(1)
+    return int(check and any(status.state not in done for status in wanted))
 
 
 def _only(status: TreeStatus, named: Collection[str]) -> TreeStatus:
@@ -96,17 +79,14 @@ def _only(status: TreeStatus, named: Collection[str]) -> TreeStatus:
 
 
 def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *, as_json: bool) -> None:
-    from patchkit.cli import console
-    from patchkit.cli.answers.base import TreeAnswer
-    from patchkit.cli.answers.report import Ledger
+    from patchkit.cli.answers.status import Ledger
     from patchkit.commands.report import report
-    from patchkit.findings.printable import plain
     from patchkit.series.backports import markdown
 
-    with console.checking() as watch:
+    with console.progress() as watch:
         rows = tuple(row for row in report(tree, patches, watch) if not named or row.patch in named)
     if as_json:
-        console.emit(Ledger.of(tree=TreeAnswer.of(tree), rows=rows))
+        console.emit(Ledger.of(tree=tree, rows=rows))
     else:
         click.echo(plain(markdown(rows)).encode(), nl=False)
 
@@ -114,17 +94,14 @@ def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *
 def _say(
     tree: CheckoutTree, status: TreeStatus, target: options.Target, *, verbose: bool, as_json: bool
 ) -> None:
-    from patchkit.cli import console
-    from patchkit.cli.answers.base import TreeAnswer, states
+    from patchkit.cli.answers.base import states
     from patchkit.cli.answers.status import Status
-    from patchkit.findings.printable import escaped
     from patchkit.plan.fitting import is_left_out
-    from patchkit.plan.status import State
 
     if as_json:
-        console.emit(Status.of(status, tree=TreeAnswer.of(tree), patches=states(tree, status.patches)))
+        console.emit(Status.of(status, tree=tree, patches=states(tree, status.patches)))
         return
-    console.say(f"sglang {tree.version or '(version unknown)'} in {escaped(str(tree.package))}")
+    console.say(escaped(console.place(tree)))
     console.say_states(status.patches, verbose=verbose)
     if status.unknown:
         console.say("\nIn the tree, but not among the loaded patches (--patches DIR loads more):")

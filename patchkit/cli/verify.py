@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchkit.cli import options
+from patchkit.cli import console, options
 from patchkit.findings import formats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from patchkit.tree.tree import CheckoutTree
@@ -19,61 +18,56 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", *formats.names(), "html")
 
 
-@click.command("verify")
-@options.options(options.tree, options.installed)
-@options.styled(FORMATS)
-@options.output
-@click.option(
-    "--level",
-    type=click.Choice(["code", "import"]),
-    default="code",
-    show_default=True,
-    help="What to check; import also imports the patched modules, in another process, and needs torch.",
+@options.command(
+    "verify",
+    options.tree,
+    options.installed,
+    options.styled(FORMATS),
+    options.output,
+    click.option(
+        "--level",
+        type=click.Choice(["code", "import"]),
+        default="code",
+        show_default=True,
+        help="What to check; import also imports the patched modules, in another process, and needs torch.",
+    ),
+    click.option(
+        "--min-confidence",
+        type=click.Choice(options.CONFIDENCES),
+        default="likely",
+        show_default=True,
+        help="Fail on audit findings that are at least this certain.",
+    ),
+    options.baseline,
+    options.folders,
 )
-@click.option(
-    "--min-confidence",
-    type=click.Choice(options.CONFIDENCES),
-    default="likely",
-    show_default=True,
-    help="Fail on audit findings that are at least this certain.",
-)
-@options.baseline
-@options.folders
-@click.pass_context
 def command(
-    context: click.Context,
+    given: options.Target,
     *,
-    tree: str | None,
-    installed: bool,
     style: str,
-    as_json: bool,
     output: Path | None,
     level: str,
     min_confidence: str,
     baseline: Path | None,
-    folders: Sequence[Path],
-) -> None:
+) -> int:
     """Check that the patches in TREE are complete and fit its code.
 
     Compiles the changed files, looks for every edit, checks imports and calls between backends and workers, compares
     files with what patchkit recorded, and runs the audit. Exit code 1 if a check fails. TREE's code runs only with
     --level import.
     """
-    from patchkit.cli import console
     from patchkit.commands.verify import criteria_of, verify
 
-    style = options.style_of(style, as_json=as_json)
-    patches = options.loaded_patches(folders, [tree], installed=installed)
-    target = options.Target(tree, installed, folders)
-    opened = target.open()
+    style = given.style(style)
+    patches = given.patches()
+    opened = given.open()
     criteria = criteria_of(opened, min_confidence, baseline, importing=level == "import")
-    with console.checking() as watch:
+    with console.progress() as watch:
         verdict = verify(opened, patches, criteria, watch)
-    _answer(_written(verdict, style), output, verdict, opened, target.tail)
-    if not verdict.passed:
-        if style == "text" and output is None:
-            console.say_next((f"status{target.tail}", "shows each patch's state"))
-        context.exit(1)
+    _answer(_written(verdict, style), output, verdict, opened, given.tail)
+    if not verdict.passed and style == "text" and output is None:
+        console.say_next((f"status{given.tail}", "shows each patch's state"))
+    return int(not verdict.passed)
 
 
 def _written(verdict: Verdict, style: str) -> str | None:
@@ -81,22 +75,21 @@ def _written(verdict: Verdict, style: str) -> str | None:
     if style == "text":
         return None
     from patchkit.audit.rules import RULES
-    from patchkit.cli.answers.base import TreeAnswer, states
-    from patchkit.cli.answers.verify import Verify, checks_of
-    from patchkit.cli.console import written
+    from patchkit.cli.answers.base import states
+    from patchkit.cli.answers.verify import Verify
     from patchkit.findings.answer import SectionedReport
     from patchkit.verify import engine, page, text
 
     if style == "json":
         subject = verdict.subject
-        return written(
+        return console.written(
             Verify.of(
                 verdict,
                 subject,
-                tree=TreeAnswer.of(subject.tree),
+                tree=subject.tree,
                 patches=states(subject.tree, verdict.statuses),
                 seconds=round(verdict.seconds, 3),
-                checks=checks_of(verdict),
+                checks=verdict.results,
             )
         )
     if style == "html":
@@ -107,11 +100,6 @@ def _written(verdict: Verdict, style: str) -> str | None:
     return formats.document(style, SectionedReport("patchkit verify", text.sections(verdict), rules, prefix))
 
 
-def place_of(tree: CheckoutTree) -> str:
-    """Return the words for a tree above its checks."""
-    return f"sglang {tree.version or '(version unknown)'} in {tree.package}"
-
-
 def _answer(
     written: str | None, output: Path | None, verdict: Verdict, tree: CheckoutTree, tail: str
 ) -> None:
@@ -120,6 +108,6 @@ def _answer(
 
     with writing(output) as out:
         if written is None:
-            text.show(verdict, out, place_of(tree), tail)
+            text.show(verdict, out, console.place(tree), tail)
         else:
             put(written, out)

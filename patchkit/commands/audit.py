@@ -8,8 +8,9 @@ from patchkit.audit.engine import audit_cached, unread_noted
 from patchkit.transaction.conflicts import read_without_conflicts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from patchkit.change.land import Watch
     from patchkit.findings.finding import Finding
     from patchkit.findings.report import Report
     from patchkit.tree.tree import CheckoutTree
@@ -20,7 +21,7 @@ def audit(
     baseline: Sequence[Finding] = (),
     *,
     allow_unread: bool = False,
-    watch: Callable[[str, int, int], None] | None = None,
+    watch: Watch | None = None,
 ) -> Report:
     """Return the reads of the CPU mirror that fail when it is None; findings in ``baseline`` are reported as known.
 

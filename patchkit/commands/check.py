@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from patchkit.patchset import load
 from patchkit.patchset.examples import examples_in
@@ -22,12 +23,11 @@ _PULL = re.compile(r"/pull/(\d+)/?$")
 _TODO = re.compile(rf"""(?:\w+ = "|# ){TODO}(.*?)"?$""")
 
 
-@dataclass(frozen=True)
-class CheckedPatch:
-    """The faults of a patch, and the number of its examples that were run."""
+class CheckedPatch(msgspec.Struct, frozen=True):
+    """A patch folder: the number of its examples that were run, and its faults."""
 
     patch: str
-    folder: Path
+    folder: str
     examples: int
     faults: tuple[str, ...]
 
@@ -68,5 +68,5 @@ def check_patches(folder: Path) -> tuple[CheckedPatch, ...]:
         examples = examples_in(path.parent)
         faults = [f"{example.shows} {fault}" for example in examples for fault in faults_of(patch, example)]
         faults += [*_unwritten(path), *unrecognised(patch)]
-        checked.append(CheckedPatch(patch.id, path.parent, len(examples), tuple(faults)))
+        checked.append(CheckedPatch(patch.id, str(path.parent), len(examples), tuple(faults)))
     return tuple(checked)

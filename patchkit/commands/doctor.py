@@ -14,7 +14,6 @@ from patchkit.doctor.examined import ExaminedTree
 from patchkit.doctor.execution.process import Execution
 from patchkit.doctor.files import FoundServer
 from patchkit.doctor.options import Arguments
-from patchkit.doctor.survey import SurveyedServer
 from patchkit.errors import UsageError
 from patchkit.transaction.write import read_consistently
 
@@ -43,48 +42,33 @@ def doctor(
     settles them in a child process unless ``read_only``. Raise UsageError for options that the tree refuses.
     """
     server = FoundServer("", command_of(words))
-    (diagnosis,) = _diagnoses(
-        tree, patches, [server], settings, gpus=gpus, models=models or {}, read_only=read_only
-    )
+    (diagnosis,) = diagnoses(tree, patches, [server], settings, gpus=gpus, models=models, read_only=read_only)
     if isinstance(diagnosis, UsageError):
         raise diagnosis
     return diagnosis
 
 
-def survey(
+def diagnoses(
     tree: CheckoutTree,
     patches: PatchSet,
     servers: Sequence[FoundServer],
+    settings: bytes = b"",
     *,
     gpus: Sequence[str] = (),
     models: Mapping[str, bytes] | None = None,
     read_only: bool = False,
-) -> tuple[SurveyedServer, ...]:
-    """Return what becomes of each server of some files on ``tree``; a refusal of the tree is that server's."""
-    diagnoses = _diagnoses(
-        tree, patches, servers, b"", gpus=gpus, models=models or {}, read_only=read_only, advises=False
-    )
-    return tuple(map(SurveyedServer.of, servers, diagnoses))
-
-
-def _diagnoses(
-    tree: CheckoutTree,
-    patches: PatchSet,
-    servers: Sequence[FoundServer],
-    settings: bytes,
-    *,
-    gpus: Sequence[str],
-    models: Mapping[str, bytes],
-    read_only: bool,
     advises: bool = True,
 ) -> list[Diagnosis | UsageError]:
-    """Return the diagnosis of each server, or its refusal; the tree is read once, and imported once."""
+    """Return the diagnosis of each server, or the tree's refusal; the tree is read once, and imported once.
 
-    def diagnoses(read: CheckoutTree) -> list[Diagnosis | UsageError]:
+    The other arguments are those of ``doctor``. Without ``advises`` no remedies are looked for.
+    """
+
+    def of_tree(read: CheckoutTree) -> list[Diagnosis | UsageError]:
         examined = ExaminedTree(read, functools.partial(status, read, patches), advises=advises)
         results: list[Diagnosis | UsageError] = []
         with nullcontext() if read_only else Execution(read.package, read.name, Path.cwd()) as execution:
-            arguments = Arguments(read, execution, gpus, models)
+            arguments = Arguments(read, execution, gpus, models or {})
             for server in servers:
                 try:
                     results.append(diagnose(examined, arguments.launch(server.command, settings)))
@@ -92,4 +76,4 @@ def _diagnoses(
                     results.append(error)
         return results
 
-    return read_consistently(tree, diagnoses)
+    return read_consistently(tree, of_tree)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from patchkit.change.land import Watch
     from patchkit.matrix.refs import Ref
     from patchkit.matrix.tasks import Task
     from patchkit.patchset.select import PatchSet
@@ -35,7 +36,7 @@ def matrix(
     patches_of: PatchesOf | None = None,
     tasks: Sequence[Task[Any]] = (),
     jobs: int | None = None,
-    watch: Callable[[str, int, int], None] | None = None,
+    watch: Watch | None = None,
 ) -> SurveyResult:
     """Return each patch's state on each ref of ``repository`` that matches ``patterns``, without a checkout.
 

@@ -69,7 +69,7 @@ def new(
             reasons=draft.left_out or ("it changes no file of the package",),
             advice="name a diff or a commit that changes files of sglang's package",
         )
-    with staged({folder: draft}):
+    with staged({folder: draft.files}):
         pass
     return DraftedPatch(file, len(draft.edits), draft.left_out, not draft.left_out)
 

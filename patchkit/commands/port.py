@@ -12,7 +12,6 @@ from patchkit.change.follow import Trees
 from patchkit.change.land import NOT_MADE, LandedFile, land
 from patchkit.change.tokens import words
 from patchkit.commands.patch_folder import staged
-from patchkit.drafting.change import Draft
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.findings.plural import counted
 from patchkit.patchset.patch import Patch
@@ -169,7 +168,7 @@ def port(
         require_committable(onto)
     read, steps, plan, ported = read_without_conflicts(onto, prepare)
     written = _patches(source, steps, folder, read) if folder is not None and not dry_run else {}
-    with staged({place: Draft(files, ()) for place, files in written.items()}):
+    with staged(written):
         if committing:
             concerned = frozenset[str]().union(*(step.concerned for step in steps))
             commits = commit_ports(
@@ -215,7 +214,7 @@ def port_matrix(
             ported = PortResult(ref, tuple(step.ported for step in steps), tree.changed)
             if folder is not None and (ported.is_whole or keep_going):
                 written = _patches(source, steps, folder)
-                with staged({place: Draft(files, ()) for place, files in written.items()}):
+                with staged(written):
                     pass
                 ported = replace(ported, written=_paths(written))
             results.append(ported)

@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from patchkit.commands.patch_folder import staged
-from patchkit.drafting.change import Draft, Facts
+from patchkit.drafting.change import Facts
 from patchkit.drafting.patch import draft_patch
 from patchkit.errors import ConflictError, UsageError
 from patchkit.patchset import load
@@ -61,7 +61,7 @@ def refresh(tree: CheckoutTree, patches: PatchSet, name: str, folders: Sequence[
         for change in changes
     }
     texts = [text for change in changes for text in (change.before, change.after) if text is not None]
-    with staged({folder: Draft(files, ())}), locked(tree) as store:
+    with staged({folder: files}), locked(tree) as store:
         if not read.is_unchanged:
             raise concurrent_change_error(tree)
         write_all(tree, store, {}, current_record(tree).renewed(digests, applied), kept=texts)

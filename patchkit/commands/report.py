@@ -14,8 +14,7 @@ from patchkit.verify.result import CheckState
 from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from patchkit.change.land import Watch
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus
     from patchkit.series.backports import Backport
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
     from patchkit.verify.result import Verdict
 
 
-def report(
-    tree: CheckoutTree, patches: PatchSet, watch: Callable[[str, int], None] | None = None
-) -> tuple[Backport, ...]:
+def report(tree: CheckoutTree, patches: PatchSet, watch: Watch | None = None) -> tuple[Backport, ...]:
     """Verify ``tree`` and return a row for each patch in it; ``watch`` is that of ``verify``."""
 
     def answers(read: CheckoutTree) -> tuple[tuple[PatchStatus, ...], Verdict | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from patchkit.commands.patch_folder import staged
 from patchkit.commands.status import tree_status
 from patchkit.drafting.extension import extensions
 from patchkit.errors import ConflictError, PatchkitError, UsageError, spelling_hint
@@ -264,9 +265,8 @@ def export_resolutions(tree: CheckoutTree, patches: PatchSet, folder: Path) -> S
             reasons=left_out,
             advice="resolve a conflict of patchkit apply --markers with patchkit resolve first",
         )
-    for file, text in files.items():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+    with staged({file.parent: {file.name: text.encode()} for file, text in files.items()}):
+        pass
     return SharedResolutions(tuple(files), left_out)
 
 

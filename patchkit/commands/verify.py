@@ -12,9 +12,9 @@ from patchkit.verify import engine
 from patchkit.verify.subject import Criteria, Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
+    from patchkit.change.land import Watch
     from patchkit.patchset.select import PatchSet
     from patchkit.tree.tree import CheckoutTree
     from patchkit.verify.result import Verdict
@@ -29,10 +29,8 @@ def criteria_of(
     return Criteria(Confidence(confidence), baseline_findings, importing=importing)
 
 
-def verify(
-    tree: CheckoutTree, patches: PatchSet, criteria: Criteria, watch: Callable[[str, int], None] | None = None
-) -> Verdict:
-    """Run every check on a patched tree; ``watch`` is called with each check's title and the number of checks."""
+def verify(tree: CheckoutTree, patches: PatchSet, criteria: Criteria, watch: Watch | None = None) -> Verdict:
+    """Run every check on a patched tree; ``watch`` is called with each check's title, its number, and that of all."""
     return read_without_conflicts(
         tree, lambda read: engine.verify(Subject(read, tuple(patches), criteria), watch)
     )

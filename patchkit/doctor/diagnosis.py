@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from patchkit.doctor import fixes
+from patchkit.doctor.causes import Cause, causes_of
 from patchkit.doctor.examined import TOP_K, ExaminedServer, ExaminedTree
 from patchkit.doctor.execution.kinds import LINEAR
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.gains import Gain, gains
-from patchkit.doctor.keepers import Keeper, mirror_keepers
 from patchkit.doctor.models import named, unless_usual
 from patchkit.doctor.optouts import decides, opts_out, writes_at
 from patchkit.doctor.phrases import listed, option
@@ -60,7 +60,7 @@ class Touched(msgspec.Struct, frozen=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """A server's verdict: ``kept`` if any keeper keeps the mirror, and the measured ``gains`` of removing it.
+    """A server's verdict: ``kept`` if any cause keeps the mirror, and the measured ``gains`` of removing it.
 
     ``fixes`` are those that the tree lacks and the server needs; ``frees`` is True if the default patches remove it for
     some models.
@@ -69,7 +69,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     kept: bool
     verdict: str
     backends: tuple[Touched, ...]
-    keepers: tuple[Keeper, ...]
+    causes: tuple[Cause, ...]
     gains: tuple[Gain, ...]
     notes: tuple[str, ...]
     fixes: tuple[Fix, ...] = ()
@@ -95,12 +95,12 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
     if usual.refused is not None:
         raise UsageError(f"this tree's server raises {usual.refused}", where=usual.refused.where)
     trials = Trials(tree, program, launch, statuses) if examined.advises else None
-    keepers = tuple(mirror_keepers(server, statuses, trials))
+    causes = tuple(causes_of(server, statuses, trials))
     if usual.kept:
         notes += _instead(server)
     if any(case.facts.get(LINEAR) for case in launch.cases):
         notes += _of_linear_attention(program, server.reach, statuses)
-    verdict = _verdict(results, keepers)
+    verdict = _verdict(results, causes)
     freed = any(not outcome.kept for _, outcome in results)
     frees = False
     default = {status.patch.id for status in statuses if status.patch.default}
@@ -111,9 +111,9 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
     if usual.kept and changes and patched.outcomes:
         patched_outcomes = patched.outcomes
         freed = frees = any(not outcome.kept for _, outcome in patched_outcomes)
-        remaining_keepers = tuple(mirror_keepers(patched, ()))
-        after = [f"After `patchkit apply`: {_verdict(patched_outcomes, remaining_keepers)}"]
-        after += _branching(remaining_keepers)
+        remaining_causes = tuple(causes_of(patched, ()))
+        after = [f"After `patchkit apply`: {_verdict(patched_outcomes, remaining_causes)}"]
+        after += _branching(remaining_causes)
         after += _instead(patched) if patched_outcomes[0][1].kept else ()
         notes.append(" ".join(after))
         lacking = [patch for patch, state in freeing.items() if state not in IN_PLACE and patch in default]
@@ -130,7 +130,7 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
         any(outcome.kept for _, outcome in results),
         verdict,
         touched,
-        keepers,
+        causes,
         measured,
         tuple(notes),
         fixes=tuple(fixes.needed(results, statuses)),
@@ -138,13 +138,13 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
     )
 
 
-def _branching(keepers: Sequence[Keeper]) -> Iterator[str]:
-    """Yield a sentence for each set of options for one branch, with the keepers that it removes."""
+def _branching(causes: Sequence[Cause]) -> Iterator[str]:
+    """Yield a sentence for each set of options for one branch, with the causes that it removes."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for keeper in keepers:
-        for remedy in keeper.remedies:
+    for cause in causes:
+        for remedy in cause.remedies:
             if remedy.startswith(option(TOP_K)):
-                groups.setdefault((remedy, keeper.where), []).append(keeper.who)
+                groups.setdefault((remedy, cause.where), []).append(cause.who)
     for (remedy, where), names in groups.items():
         yield f"{remedy} removes it from {listed(names)}{' ' if where else ''}{where}."
 
@@ -181,23 +181,23 @@ def _is_free(case: tuple[dict[str, bool], ServerOutcome]) -> bool:
     return not outcome.kept and starts and all(one.cls for one in outcome.roles)
 
 
-def _verdict(results: Outcomes, keepers: Sequence[Keeper]) -> str:
+def _verdict(results: Outcomes, causes: Sequence[Cause]) -> str:
     """Return the verdict in one sentence."""
     kept = [answers for answers, outcome in results if outcome.kept]
     if not kept:
         return f"{_MIRROR} is removed: decode steps do not wait for a device-to-host copy."
     if len(kept) == len(results):
-        return f"{_MIRROR} is kept{_by(keepers)}."
+        return f"{_MIRROR} is kept{_by(causes)}."
     freed = [answers for answers, outcome in results if not outcome.kept]
     usual, other, those = ("kept", "removed", freed) if results[0][1].kept else ("removed", "kept", kept)
     return f"{_MIRROR} is {usual} for most models, but {other} {named(those)}."
 
 
-def _by(keepers: Sequence[Keeper]) -> str:
-    """Return the keepers as the end of a sentence, those of some models behind those of all."""
+def _by(causes: Sequence[Cause]) -> str:
+    """Return the causes as the end of a sentence, those of some models behind those of all."""
     groups: dict[str, list[str]] = {"": []}
-    for keeper in keepers:
-        groups.setdefault(keeper.where, []).append(keeper.who)
+    for cause in causes:
+        groups.setdefault(cause.where, []).append(cause.who)
     always = groups.pop("")
     some = [f"{where} by {listed(names)}" for where, names in groups.items()]
     text = f" by {listed(always)}" if always else ""

@@ -28,7 +28,7 @@ _DECISION = re.compile(rf"\b[a-z]\w*_{mirror.FLAG}\b")
 
 
 class Remedy(NamedTuple):
-    """Patches that free a keeper, the models for which they do, and those for which it still keeps the mirror."""
+    """Patches that remove a cause, the models for which they do, and those for which it still keeps the mirror."""
 
     patches: tuple[str, ...]
     freed: tuple[Answers, ...]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
-
 if TYPE_CHECKING:
     import jinja2
 
@@ -30,6 +28,8 @@ def _spelled(match: re.Match[str]) -> str:
 
 def escaped(text: str) -> str:
     """Return ``text`` for rich: markup and control characters escaped."""
+    from rich.markup import escape  # It loads all of rich, which a command without such text does not need.
+
     return escape(printable(text))
 
 

@@ -28,11 +28,10 @@ class Definitions:
 
     def __init__(
         self,
-        recall: Callable[[str], str | None] | None = None,
-        keep: Callable[[str, str], None] | None = None,
+        recall: Callable[[str], str | None],
+        keep: Callable[[str, str], None] = lambda _blob, _names: None,
     ) -> None:
-        self._recall = recall or (lambda _blob: None)
-        self._keep = keep or (lambda _blob, _names: None)
+        self._recall, self._keep = recall, keep
         self._names: dict[str, frozenset[str]] = {}
         self._listings: dict[str, _Listing] = {}
         self._homes: dict[tuple[str, str], tuple[str, ...]] = {}

@@ -34,15 +34,14 @@ from patchkit.tree.objects import GitRepository, GitTree, MissingObjectError
 from patchkit.tree.sglang import SERVING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from patchkit.change.land import Watch
     from patchkit.matrix.refs import Ref
     from patchkit.matrix.tasks import Result, Task
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
-
-    Watch = Callable[[str, int, int], None]
 
 _EXAMINE, _NAMES, _EDITS = "examine", "names", "edits"
 

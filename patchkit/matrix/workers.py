@@ -8,26 +8,24 @@ import signal
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait as wait_for
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from patchkit.matrix.failure import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 _CLEANUP_SECONDS = 5
 """Seconds that a worker gets to remove its temporary files on SystemExit."""
 
 
-class Work(Protocol):
-    """A function that is sent to each worker once, and called there with one commit after the other."""
-
-    def __call__(self, commit: str, new_results: Sequence[Any]) -> Any:
-        """Return the result for a commit, or a Failure; ``new_results`` are new results of other workers."""
-
+# It is sent to each worker once, and called there with one commit after the other, and with new results of other
+# workers. It returns the result for the commit, or a Failure.
+Work = Callable[[str, Sequence[Any]], Any]
 
 _work: Work | None = None
 

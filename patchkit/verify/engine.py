@@ -39,14 +39,14 @@ def rules() -> dict[str, Rule]:
 
 
 @memory.collector_paused()
-def verify(subject: Subject, watch: Callable[[str, int], None] | None = None) -> Verdict:
-    """Run every check; call ``watch`` with each check's title and the number of checks before it runs."""
+def verify(subject: Subject, watch: Callable[[str, int, int], None] | None = None) -> Verdict:
+    """Run every check; call ``watch`` with each check's title, the number of checks before it, and that of all."""
     chosen = [check for check in all_checks() if subject.criteria.importing or not check.runs_code]
     results: list[Result] = []
     obstacle = ""
-    for check in chosen:
+    for number, check in enumerate(chosen):
         if watch is not None:
-            watch(check.title, len(chosen))
+            watch(f"checks: {check.title}", number, len(chosen))
         if obstacle and not check.always:
             results.append(Result(check.name, check.title, CheckState.SKIPPED, f"not run: {obstacle}"))
             continue
@@ -68,7 +68,7 @@ def _run(check: Check, subject: Subject) -> tuple[Result, str]:
     outcome = (
         CheckState.FAILED if made.findings else CheckState.SKIPPED if made.skipped else CheckState.PASSED
     )
-    seconds = time.perf_counter() - started
+    seconds = round(time.perf_counter() - started, 3)
     result = Result(check.name, check.title, outcome, made.summary, made.findings, made.notes, seconds)
     return result, made.obstacle
 

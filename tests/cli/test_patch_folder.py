@@ -11,15 +11,13 @@ from pathlib import Path
 import pytest
 
 from patchkit.commands.patch_folder import staged
-from patchkit.drafting.change import Draft
 
-DRAFT = Draft({"patch.toml": b"id = 1\n", "change.diff": b"", "base/1": b""}, ())
+FILES = {"patch.toml": b"id = 1\n", "change.diff": b"", "base/1": b""}
 KILLED = f"""
 import os, signal
 from pathlib import Path
 from patchkit.commands.patch_folder import staged
-from patchkit.drafting.change import Draft
-with staged({{Path("made"): Draft({dict(DRAFT.files)!r}, ())}}):
+with staged({{Path("made"): {FILES!r}}}):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -36,14 +34,14 @@ def test_what_a_killed_write_left_is_removed_by_the_next_one(tmp_path: Path) -> 
     assert done.returncode == -signal.SIGKILL
     (left,) = names(tmp_path / "made")
     assert left.startswith(".patchkit-new-")
-    with staged({tmp_path / "made": DRAFT}):
+    with staged({tmp_path / "made": FILES}):
         pass
     assert names(tmp_path / "made") == ["base", "change.diff", "patch.toml"]
 
 
 def test_what_a_running_write_needs_stays(tmp_path: Path) -> None:
-    other = Draft({"other.toml": b""}, ())
-    with staged({tmp_path: DRAFT}), staged({tmp_path: other}):
+    other = {"other.toml": b""}
+    with staged({tmp_path: FILES}), staged({tmp_path: other}):
         pass
     assert names(tmp_path) == ["base", "change.diff", "other.toml", "patch.toml"]
 
@@ -62,7 +60,7 @@ def test_what_no_process_left_stays(tmp_path: Path, what: str) -> None:
         odd.mkdir()
         if what == "a folder with a pipe":
             os.mkfifo(odd / "lock")
-    with staged({odd.parent: DRAFT}):
+    with staged({odd.parent: FILES}):
         pass
     assert os.path.lexists(odd)
     assert (target / "lock").exists()

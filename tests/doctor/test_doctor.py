@@ -261,10 +261,10 @@ def run(*arguments: object, code: int = 0) -> Result:
     return result
 
 
-def keepers(*arguments: object) -> dict[str, list[str]]:
+def causes(*arguments: object) -> dict[str, list[str]]:
     answer: Any = json.loads(run(*arguments, "--json").stdout)
-    assert answer["kept"] is bool(answer["keepers"])
-    return {keeper["who"]: keeper["remedies"] for keeper in answer["keepers"]}
+    assert answer["kept"] is bool(answer["causes"])
+    return {cause["who"]: cause["remedies"] for cause in answer["causes"]}
 
 
 EAGLE = ("--speculative-algorithm", "EAGLE3", "--disable-piecewise-cuda-graph")
@@ -272,7 +272,7 @@ EAGLE = ("--speculative-algorithm", "EAGLE3", "--disable-piecewise-cuda-graph")
 
 @pytest.mark.usefixtures("every_kind")
 def test_nobody_keeps_the_mirror_of_a_server_whose_backends_opted_out(fork: Path) -> None:
-    assert keepers(fork, "--attention-backend", "free", *EAGLE) == {}
+    assert causes(fork, "--attention-backend", "free", *EAGLE) == {}
     output = run(fork, "--attention-backend", "free", *EAGLE).stdout
     assert output.startswith("The CPU mirror of sequence lengths is removed: decode steps do not wait")
 
@@ -309,7 +309,7 @@ FREE = ("--attention-backend", "free")
 def test_what_keeps_the_mirror_is_named_with_the_option_that_removes_it(
     fork: Path, words: tuple[str, ...], named: dict[str, list[str]]
 ) -> None:
-    assert keepers(fork, *words) == named
+    assert causes(fork, *words) == named
 
 
 def test_each_role_has_its_own_backend(fork: Path) -> None:
@@ -330,8 +330,8 @@ def test_the_launch_command_is_taken_as_typed(fork: Path) -> None:
         "SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 python -m sglang.launch_server --model x --tp 2 "
         "--attention-backend free --speculative-algorithm EAGLE --disable-piecewise-cuda-graph"
     )
-    assert list(keepers(fork, command)) == ["SGLANG_ENABLE_OVERLAP_PLAN_STREAM"]
-    assert keepers(fork, *command.split()[1:]) == {}
+    assert list(causes(fork, command)) == ["SGLANG_ENABLE_OVERLAP_PLAN_STREAM"]
+    assert causes(fork, *command.split()[1:]) == {}
 
 
 @pytest.mark.usefixtures("every_kind")
@@ -346,8 +346,8 @@ def test_a_server_args_json_counts_below_the_options(fork: Path, tmp_path: Path)
             }
         )
     )
-    assert list(keepers(fork, "--server-args", settings)) == ["HeldBackend"]
-    assert keepers(fork, "--server-args", settings, "--attention-backend", "free") == {}
+    assert list(causes(fork, "--server-args", settings)) == ["HeldBackend"]
+    assert causes(fork, "--server-args", settings, "--attention-backend", "free") == {}
 
 
 def test_without_speculation_there_is_nothing_to_free(fork: Path) -> None:
@@ -360,7 +360,7 @@ def test_a_tree_without_the_decision_is_freed_by_the_patch_that_brings_it(fork: 
         text = old.replace(b"needs_cpu_seq_lens", b"other_name")
         (fork / "srt" / "layers" / "attention" / file).write_bytes(text)
     (fork / "srt" / "managers" / "scheduler.py").write_bytes(b"class Scheduler:\n    pass\n")
-    found = keepers(fork, "--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
+    found = causes(fork, "--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
     assert found["the unpatched code"] == ["patch 26128"]
 
 
@@ -504,8 +504,8 @@ ServerArgs = assemble("ServerArgs", ServerArgs.__annotations__)
 _others = [Elsewhere]
 """
     (fork / "srt" / "server_args.py").write_bytes(_without_fields(ARGUMENTS) + assembled)
-    assert keepers(fork, "--read-only", "--attention-backend", "free", *EAGLE) == {}
-    assert "HeldBackend" in keepers(fork, "--read-only", "--attention-backend", "held", *EAGLE)
+    assert causes(fork, "--read-only", "--attention-backend", "free", *EAGLE) == {}
+    assert "HeldBackend" in causes(fork, "--read-only", "--attention-backend", "held", *EAGLE)
 
 
 @pytest.mark.parametrize("text", [b"", b"from sglang.srt.settings import ServerArgs\n", None])
@@ -516,7 +516,7 @@ def test_settings_are_found_in_whatever_file_defines_them(fork: Path, text: byte
     usual.unlink()
     if text is not None:
         usual.write_bytes(text)
-    assert keepers(fork, "--read-only", "--attention-backend", "free", *EAGLE) == {}
+    assert causes(fork, "--read-only", "--attention-backend", "free", *EAGLE) == {}
 
 
 def test_two_classes_of_settings_are_refused_by_their_files(fork: Path) -> None:
@@ -543,7 +543,7 @@ def test_a_tree_whose_code_is_not_run_or_does_not_run_is_diagnosed_by_what_is_gi
     (fork / "srt" / "server_args.py").write_bytes(ARGUMENTS + planted.encode())
     words = ("--attention-backend", "free", *EAGLE, *["--read-only"] * is_read_only)
     answer: Any = json.loads(run(fork, *words, "--json").stdout)
-    assert answer["keepers"] == []
+    assert answer["causes"] == []
     (note,) = answer["notes"]
     why = "" if is_read_only else f" (SystemExit: planted, srt/server_args.py:{ARGUMENTS.count(NEWLINE) + 3})"
     assert note == (
@@ -669,7 +669,7 @@ def test_a_gain_of_another_release_is_reported_with_that_release(fork: Path) -> 
 )
 def test_a_command_is_taken_in_whatever_it_is_wrapped(fork: Path, command: str) -> None:
     options = " ".join(("--attention-backend", "free", *EAGLE))
-    assert list(keepers(fork, command.format(options))) == ["SGLANG_ENABLE_OVERLAP_PLAN_STREAM"]
+    assert list(causes(fork, command.format(options))) == ["SGLANG_ENABLE_OVERLAP_PLAN_STREAM"]
 
 
 @pytest.mark.usefixtures("every_kind")
@@ -678,8 +678,8 @@ def test_a_configuration_file_counts_below_the_options(fork: Path, tmp_path: Pat
     file.write_text(
         "attention-backend: held  # read\nspeculative-algorithm: 'EAGLE'\ndisable-piecewise-cuda-graph: true\n"
     )
-    assert list(keepers(fork, "--config", file)) == ["HeldBackend"]
-    assert keepers(fork, "--config", file, "--attention-backend", "free") == {}
+    assert list(causes(fork, "--config", file)) == ["HeldBackend"]
+    assert causes(fork, "--config", file, "--attention-backend", "free") == {}
 
 
 @pytest.mark.parametrize(
@@ -696,7 +696,7 @@ def test_a_configuration_file_counts_below_the_options(fork: Path, tmp_path: Pat
 @pytest.mark.usefixtures("every_kind")
 def test_a_configuration_file_is_read_as_yaml(fork: Path, tmp_path: Path, text: str) -> None:
     (tmp_path / "server.yml").write_text(text)
-    assert keepers(fork, "--config", tmp_path / "server.yml") == {}
+    assert causes(fork, "--config", tmp_path / "server.yml") == {}
 
 
 def test_what_a_configuration_file_nests_without_end_is_refused(fork: Path, tmp_path: Path) -> None:
@@ -818,7 +818,7 @@ def test_a_backend_that_depends_on_the_model_is_reported_as_such(fork: Path) -> 
     assert "The mirror is kept by: For models or drafts with local attention:" in output
     assert "Reading the mirror for models or drafts with local attention: prefill" in output
     assert output.count("local attention") == 3, (
-        "once in the verdict, once of the keepers, once of the backends"
+        "once in the verdict, once of the causes, once of the backends"
     )
 
 
@@ -901,20 +901,20 @@ def test_one_branch_is_named_for_a_backend_that_reads_the_mirror_with_several(fo
         "3",
         "--speculative-eagle-topk",
     )
-    assert keepers(fork, *words, "4") == {"FreeBackend": ["--speculative-eagle-topk 1"]}
-    assert keepers(fork, *words, "1") == {}
+    assert causes(fork, *words, "4") == {"FreeBackend": ["--speculative-eagle-topk 1"]}
+    assert causes(fork, *words, "1") == {}
 
 
 @pytest.mark.usefixtures("every_kind")
 def test_one_branch_is_named_for_the_architecture_that_has_several_by_default(fork: Path) -> None:
     _branching(fork)
     answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
-    (keeper,) = answer["keepers"]
-    assert keeper["where"] == "for models or drafts of the architecture LlamaForCausalLM"
+    (cause,) = answer["causes"]
+    assert cause["where"] == "for models or drafts of the architecture LlamaForCausalLM"
     # sglang takes all three or none.
     typed = "--speculative-eagle-topk 1 --speculative-num-steps 3 --speculative-num-draft-tokens 4"
-    assert keeper["remedies"] == [typed]
-    assert keepers(fork, "--attention-backend", "free", *EAGLE, *typed.split()) == {}
+    assert cause["remedies"] == [typed]
+    assert causes(fork, "--attention-backend", "free", *EAGLE, *typed.split()) == {}
 
 
 @pytest.mark.usefixtures("every_kind")
@@ -924,12 +924,12 @@ def test_a_model_on_this_machine_is_the_one_that_is_asked_about(fork: Path, tmp_
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(json.dumps({"architectures": [architecture]}))
     words = ("--attention-backend", "free", *EAGLE, "--model-path")
-    assert list(keepers(fork, *words, tmp_path / "llama")) == ["FreeBackend"]
-    assert keepers(fork, *words, tmp_path / "other") == {}
+    assert list(causes(fork, *words, tmp_path / "llama")) == ["FreeBackend"]
+    assert causes(fork, *words, tmp_path / "other") == {}
     answer: Any = json.loads(run(fork, *words, tmp_path / "llama", "--json").stdout)
-    assert [keeper["where"] for keeper in answer["keepers"]] == [""], "there is no other model"
+    assert [cause["where"] for cause in answer["causes"]] == [""], "there is no other model"
     config = ("--model-config", tmp_path / "other" / "config.json")
-    assert keepers(fork, *words, "somebody/model", *config) == {}
+    assert causes(fork, *words, "somebody/model", *config) == {}
     (tmp_path / "other" / "config.json").write_text("[]")
     assert "--model-config: not a JSON object" in run(fork, *words, "x", *config, code=2).stderr
 
@@ -939,9 +939,9 @@ def test_a_model_that_is_known_by_its_name_is_the_one_that_is_asked_about(fork: 
     _branching(fork)
     words = ("--attention-backend", "free", *EAGLE, "--model-path")
     answer: Any = json.loads(run(fork, *words, "$HOME/Llama-3.1-8B", "--json").stdout)
-    assert [(each["who"], each["where"]) for each in answer["keepers"]] == [("FreeBackend", "")]
+    assert [(each["who"], each["where"]) for each in answer["causes"]] == [("FreeBackend", "")]
     assert "The model's configuration is one of Llama, by its name (see --model-config)." in answer["notes"]
-    assert keepers(fork, *words, "Qwen/Qwen3-8B") == {}
+    assert causes(fork, *words, "Qwen/Qwen3-8B") == {}
 
 
 def test_a_configuration_that_is_known_by_a_name_refuses_nothing(fork: Path) -> None:
@@ -999,8 +999,8 @@ def test_a_backend_that_the_tree_chooses_by_the_gpu_is_told_for_both(
     (fork / "srt" / "server_args.py").write_bytes(text)
     answer: Any = json.loads(run(fork, *EAGLE, "--json").stdout)
     assert answer["verdict"].endswith("is kept for most models, but removed on a Blackwell GPU.")
-    assert list(keepers(fork, *EAGLE, "--gpu", "h200")) == ["HeldBackend"]
-    assert keepers(fork, *EAGLE, "--gpu", "b200") == {}
+    assert list(causes(fork, *EAGLE, "--gpu", "h200")) == ["HeldBackend"]
+    assert causes(fork, *EAGLE, "--gpu", "b200") == {}
     assert "--gpu h1: no such GPU is known" in run(fork, *EAGLE, "--gpu", "h1", code=2).stderr
 
 
@@ -1032,17 +1032,17 @@ def test_a_launch_that_the_tree_refuses_on_one_gpu_is_told_for_the_other(
 def test_one_branch_is_not_named_for_the_models_that_keep_the_mirror_with_it(fork: Path) -> None:
     _branching(fork, also=b"mine.model_config.is_local_attention_model")
     answer: Any = json.loads(run(fork, "--attention-backend", "free", *EAGLE, "--json").stdout)
-    (keeper,) = answer["keepers"]
-    assert keeper["where"].endswith("with local attention, or of the architecture LlamaForCausalLM")
+    (cause,) = answer["causes"]
+    assert cause["where"].endswith("with local attention, or of the architecture LlamaForCausalLM")
     typed = "--speculative-eagle-topk 1 --speculative-num-steps 3 --speculative-num-draft-tokens 4"
-    assert keeper["remedies"] == [f"{typed} (except for models or drafts with local attention)"]
+    assert cause["remedies"] == [f"{typed} (except for models or drafts with local attention)"]
 
 
 @pytest.mark.usefixtures("every_kind")
 def test_one_branch_is_not_named_where_it_frees_nothing(fork: Path) -> None:
     _branching(fork)
     words = ("--attention-backend", "held", *EAGLE, "--speculative-eagle-topk", "4")
-    assert keepers(fork, *words) == {"HeldBackend": []}
+    assert causes(fork, *words) == {"HeldBackend": []}
 
 
 SEVERAL = ("--attention-backend", "free", "--speculative-eagle-topk", "4", *EAGLE)
@@ -1072,7 +1072,7 @@ def test_options_with_which_the_trees_own_code_raises_are_an_error_at_its_line(f
 @pytest.mark.usefixtures("every_kind")
 def test_a_value_that_a_shell_fills_in_is_no_error(fork: Path) -> None:
     words = ("--attention-backend", "free", *EAGLE, "--tp-size", "$SIZE", "--ep-size=${SIZE}")
-    assert keepers(fork, *words) == {}
+    assert causes(fork, *words) == {}
 
 
 def test_a_decision_that_cannot_be_evaluated_is_an_error_at_its_line(fork: Path) -> None:
@@ -1158,8 +1158,8 @@ def test_a_setting_that_others_settle_for_the_server_is_told(fork: Path) -> None
     handler = b"        from sglang.srt.hooks import algorithm\n        algorithm().settle(self)\n"
     _settling(fork, handler, METHOD)
     words = ("--attention-backend", "free", *EAGLE)
-    assert "without the overlap schedule" in " ".join(keepers(fork, *words))
-    assert keepers(fork, *words, "--tp-size", "2") == {}
+    assert "without the overlap schedule" in " ".join(causes(fork, *words))
+    assert causes(fork, *words, "--tp-size", "2") == {}
 
 
 @pytest.mark.usefixtures("every_kind")
@@ -1168,7 +1168,7 @@ def test_a_flag_that_a_constructor_changes_starts_from_its_class(fork: Path) -> 
     kept = b"class FreeBackend(AttentionBackend):\n    needs_cpu_seq_lens: bool = False"
     made = b"\n\n    def __init__(self, runner=None):\n        self.needs_cpu_seq_lens |= runner == 4"
     file.write_bytes(BACKENDS.replace(kept, kept + made))
-    assert keepers(fork, "--attention-backend", "free", *EAGLE) == {}
+    assert causes(fork, "--attention-backend", "free", *EAGLE) == {}
 
 
 @pytest.mark.usefixtures("every_kind")
@@ -1207,10 +1207,10 @@ def create_other(runner):
         DRAFTS.replace(b'{"free": self._free,', b'{"free": self._free, "other": self._free,')
     )
     words = ("--prefill-attention-backend", "free", "--decode-attention-backend", "other", *EAGLE)
-    assert keepers(fork, *words) == {"HybridAttnBackend": []}
-    assert keepers(fork, "--attention-backend", "other", *EAGLE) == {}
+    assert causes(fork, *words) == {"HybridAttnBackend": []}
+    assert causes(fork, "--attention-backend", "other", *EAGLE) == {}
     base.write_bytes(BASE)
-    assert keepers(fork, *words) == {}
+    assert causes(fork, *words) == {}
 
 
 def _opting_out(folder: Path, name: str, code: str, **keys: str) -> None:
@@ -1238,12 +1238,12 @@ def test_a_patch_that_opts_a_backend_out_is_named_only_if_the_tree_then_frees_it
 ) -> None:
     _opting_out(tmp_path / "own", "x-free", "needs_cpu_seq_lens = False")
     folders = ("--patches", tmp_path / "own")
-    assert keepers(fork, *HELD, *folders) == {"HeldBackend": ["patch x-free"]}
+    assert causes(fork, *HELD, *folders) == {"HeldBackend": ["patch x-free"]}
     output = run(fork, *HELD, *folders).stdout
     assert "removed by: `patchkit apply" in output
     assert "x-free`" in output
     _held(fork, b"    def __init__(self, runner=None):\n        self.needs_cpu_seq_lens = True\n\n")
-    assert keepers(fork, *HELD, *folders) == {"HeldBackend": []}
+    assert causes(fork, *HELD, *folders) == {"HeldBackend": []}
 
 
 @pytest.mark.usefixtures("every_kind")
@@ -1259,7 +1259,7 @@ def needs_cpu_seq_lens(self):
 """
 '''
     add_patch(tmp_path / "own", "x-broken", edit, default="false")
-    assert keepers(fork, *HELD, "--patches", tmp_path / "own") == {"HeldBackend": []}
+    assert causes(fork, *HELD, "--patches", tmp_path / "own") == {"HeldBackend": []}
 
 
 def test_patches_that_only_together_free_a_backend_are_named_together(fork: Path, tmp_path: Path) -> None:
@@ -1280,7 +1280,7 @@ def {name}(self):
 """
 '''
         add_patch(tmp_path / "own", f"x-{name}", method, default="false")
-    found = keepers(fork, *HELD, "--patches", tmp_path / "own")
+    found = causes(fork, *HELD, "--patches", tmp_path / "own")
     assert found == {"HeldBackend": ["patch x-one x-two"]}
 
 
@@ -1305,7 +1305,7 @@ def needs_cpu_seq_lens(self):
     add_patch(tmp_path / "own", "x-some", edit, default="false")
     words = (*HELD, "--patches", tmp_path / "own")
     where = f"{how} for models or drafts with local attention"
-    assert keepers(fork, *words) == {"HeldBackend": [f"patch x-some ({where})"]}
+    assert causes(fork, *words) == {"HeldBackend": [f"patch x-some ({where})"]}
     assert f"x-some`, {where}" in " ".join(run(fork, *words).stdout.split())
 
 
@@ -1335,7 +1335,7 @@ def test_what_keeps_the_mirror_beside_the_backends_is_named_with_its_reason_and_
     words = f"--attention-backend triton {' '.join(EAGLE)} --disable-piecewise-cuda-graph"
     words = words.replace("--disable-piecewise-cuda-graph", "") if version == "0.5.14" else words
     free: Any = json.loads(run(root, words, "--gpu", "h100", "--json").stdout)
-    assert [(one["who"], one["where"]) for one in free["keepers"]] == [
+    assert [(one["who"], one["where"]) for one in free["causes"]] == [
         (
             "the multimodal rotary positions of the draft",
             "for models or drafts with multimodal rotary positions (M-RoPE)",
@@ -1347,8 +1347,8 @@ def test_what_keeps_the_mirror_beside_the_backends_is_named_with_its_reason_and_
     )
     command = f"PATCHKIT_DISABLE=26128 sglang serve {words}"
     off: Any = json.loads(run(root, command, "--gpu", "h100", "--json").stdout)
-    (keeper,) = [one for one in off["keepers"] if one["who"] == "PATCHKIT_DISABLE=26128"]
-    assert (keeper["where"], keeper["remedies"]) == ("", ["start without PATCHKIT_DISABLE=26128"])
+    (cause,) = [one for one in off["causes"] if one["who"] == "PATCHKIT_DISABLE=26128"]
+    assert (cause["where"], cause["remedies"]) == ("", ["start without PATCHKIT_DISABLE=26128"])
 
 
 def test_every_patch_that_frees_a_backend_is_on_a_line_of_its_own(releases: Releases) -> None:
@@ -1380,5 +1380,5 @@ if not server_args.disable_piecewise_cuda_graph:
         "--patches",
         tmp_path / "own",
     )
-    found = keepers(fork, *words)
+    found = causes(fork, *words)
     assert found == {"piecewise cuda graph": ["--disable-piecewise-cuda-graph", "patch x-graphs"]}

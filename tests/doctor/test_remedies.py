@@ -45,7 +45,7 @@ def test_flash_attentions_draft_steps_are_freed_by_a_patch_that_does_not_edit_th
     assert len(left["29343",]) < len(left["31364",])
 
 
-def test_prefill_on_triton_and_decode_on_trtllm_mha_have_a_keeper(releases: Releases) -> None:
+def test_prefill_on_triton_and_decode_on_trtllm_mha_have_a_cause(releases: Releases) -> None:
     tree: Any = releases.tree("0.5.14")
     words = "--prefill-attention-backend triton --decode-attention-backend trtllm_mha --speculative-algorithm EAGLE3"
     found = outcomes(

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.cli.answers.base import Answer, CommitAnswer, LeftOutAnswer, States, TreeAnswer, states
-from patchkit.cli.answers.verify import checks_of
+from msgspec import field
+
+from patchkit.cli.answers.base import Answer, LeftOutAnswer, States, TreeAnswer, states
+from patchkit.series.commit import Commit  # noqa: TC001  # schemas are made of it
 from patchkit.verify.result import Result  # noqa: TC001  # schemas are made of it
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from patchkit.series.commit import Commit
-    from patchkit.transaction.apply import ApplyResult
+    from patchkit.series.commit import CommitResult
     from patchkit.tree.tree import CheckoutTree
-    from patchkit.verify.result import Verdict
 
 
 class Marked(Answer, frozen=True, kw_only=True):
@@ -29,7 +27,7 @@ class Marked(Answer, frozen=True, kw_only=True):
 class InheritedOptOut(Answer, frozen=True, kw_only=True):
     """A backend that inherits the mirror opt-out of ``base`` and reads the mirror in ``methods``."""
 
-    backend: str
+    name: str = field(name="backend")
     file: str
     line: int
     base: str
@@ -49,27 +47,24 @@ class Apply(States, frozen=True, kw_only=True):
     left: tuple[LeftOutAnswer, ...] = ()
     markers: tuple[Marked, ...] = ()
     inherited_opt_outs: tuple[InheritedOptOut, ...] = ()
-    commits: tuple[CommitAnswer, ...] = ()
+    commits: tuple[Commit, ...] = ()
     checks: tuple[Result, ...] = ()
 
     @classmethod
-    def made_of(
-        cls, tree: CheckoutTree, applied: ApplyResult, commits: Sequence[Commit], verdict: Verdict | None
-    ) -> Apply:
+    def made_of(cls, tree: CheckoutTree, done: CommitResult) -> Apply:
         """Return the answer for applied patches, their commits, and the verdict on them if they were verified."""
+        applied = done.applied
         return cls.of(
-            tree=TreeAnswer.of(tree),
+            tree=tree,
             patches=states(tree, applied.patches),
             changed_files=applied.files,
             left=LeftOutAnswer.each(applied.left_out),
             markers=tuple(
                 Marked.of(block, file=file, line=block.start + 1) for file, block in applied.marked
             ),
-            inherited_opt_outs=tuple(
-                InheritedOptOut.of(backend, backend=backend.name) for backend in applied.inheriting
-            ),
-            commits=tuple(commits),
-            checks=checks_of(verdict) if verdict is not None else (),
+            inherited_opt_outs=applied.inheriting,
+            commits=done.commits,
+            checks=done.verdict.results if done.verdict is not None else (),
         )
 
 

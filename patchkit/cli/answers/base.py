@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, TypeVar
@@ -32,8 +33,17 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             having = (result for result in results if hasattr(result, name))
             if name not in values and (result := next(having, None)) is not None:
                 values[name] = getattr(result, name)
+            if name in values and (kind := _answers_in(cls).get(name)) is not None:
+                values[name] = kind.of(values[name])
         said = {name: _plain(value) for name, value in values.items() if value is not msgspec.UNSET}
         return msgspec.convert(SimpleNamespace(**said), cls, from_attributes=True)
+
+
+@cache
+def _answers_in(kind: type[Answer]) -> dict[str, type[Answer]]:
+    """Return the fields of an answer that are answers themselves, with their types."""
+    types = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    return {name: of for name, of in types.items() if isinstance(of, type) and issubclass(of, Answer)}
 
 
 def _plain(value: object) -> object:
@@ -102,13 +112,6 @@ class LeftOutAnswer(Answer, frozen=True, kw_only=True):
     def each(cls, left: Mapping[str, str]) -> tuple[LeftOutAnswer, ...]:
         """Return the answers for patches that were left out, given their reasons."""
         return tuple(cls(patch=name, reason=reason) for name, reason in left.items())
-
-
-class CommitAnswer(Answer, frozen=True, kw_only=True):
-    """A commit that ``--commit`` made."""
-
-    patch: str
-    commit: str
 
 
 def states(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchState, ...]:

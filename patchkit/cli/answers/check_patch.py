@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from patchkit.cli.answers.base import Answer
-
-
-class CheckedFolder(Answer, frozen=True, kw_only=True):
-    """A patch folder: the number of examples that ran, and the faults."""
-
-    patch: str
-    folder: str
-    examples: int
-    faults: tuple[str, ...]
+from patchkit.commands.check import CheckedPatch  # noqa: TC001  # schemas are made of it
 
 
 class CheckPatch(Answer, frozen=True, kw_only=True):
     """The answer of ``test`` without trees."""
 
-    patches: tuple[CheckedFolder, ...]
+    patches: tuple[CheckedPatch, ...]

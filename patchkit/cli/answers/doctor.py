@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from patchkit.cli.answers.base import Answer, TreeAnswer
+from patchkit.doctor.causes import Cause  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.diagnosis import Touched  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.gains import Gain  # noqa: TC001  # schemas are made of it
-from patchkit.doctor.keepers import Keeper  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.survey import SurveyedServer  # noqa: TC001  # schemas are made of it
 
 
@@ -17,7 +17,7 @@ class Doctor(Answer, frozen=True, kw_only=True):
     kept: bool
     verdict: str
     backends: tuple[Touched, ...]
-    keepers: tuple[Keeper, ...]
+    causes: tuple[Cause, ...]
     gains: tuple[Gain, ...]
     notes: tuple[str, ...]
     fixes: tuple[Fix, ...]

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
-from patchkit.cli.answers.base import Answer, CommitAnswer, LeftOutAnswer, TreeAnswer
+from patchkit.cli.answers.base import Answer, LeftOutAnswer, TreeAnswer
 from patchkit.cli.answers.port import Change
+from patchkit.series.commit import Commit  # noqa: TC001  # schemas are made of it
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ class Rebase(Answer, frozen=True, kw_only=True):
     patches: tuple[MovedPatch, ...]
     ports: tuple[Change, ...]
     merged: str | UnsetType = UNSET
-    commits: tuple[CommitAnswer, ...] | UnsetType = UNSET
+    commits: tuple[Commit, ...] | UnsetType = UNSET
     left: tuple[LeftOutAnswer, ...] | UnsetType = UNSET
 
     @classmethod
@@ -61,7 +62,7 @@ class Rebase(Answer, frozen=True, kw_only=True):
         )
         return cls.of(
             merged,
-            tree=TreeAnswer.of(tree),
+            tree=tree,
             onto=ref,
             patches=tuple(patches),
             ports=tuple(map(Change.made_of, ports)),

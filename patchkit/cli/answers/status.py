@@ -1,8 +1,9 @@
-"""The answer of ``status``."""
+"""The answers of ``status``, and of ``status --format ledger``."""
 
 from __future__ import annotations
 
-from patchkit.cli.answers.base import States
+from patchkit.cli.answers.base import Answer, States, TreeAnswer
+from patchkit.series.backports import Backport  # noqa: TC001  # schemas are made of it
 
 
 class Status(States, frozen=True, kw_only=True):
@@ -13,3 +14,10 @@ class Status(States, frozen=True, kw_only=True):
 
     unknown: tuple[str, ...] = ()
     ports: tuple[str, ...] = ()
+
+
+class Ledger(Answer, frozen=True, kw_only=True):
+    """The answer of ``status --format ledger``: a row for each patch in the tree."""
+
+    tree: TreeAnswer
+    rows: tuple[Backport, ...]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _V2 = "SGLANG_ENABLE_SPEC_V2"
 
 
-class Keeper(msgspec.Struct, frozen=True):
+class Cause(msgspec.Struct, frozen=True):
     """What keeps the mirror, why, and each remedy: options, or ``patch ID…`` with a remark in brackets.
 
     ``where`` are the models with which it does, empty if that is the same for all.
@@ -37,9 +37,9 @@ class Keeper(msgspec.Struct, frozen=True):
     where: str = ""
 
 
-def mirror_keepers(
+def causes_of(
     server: ExaminedServer, statuses: Sequence[PatchStatus], trials: Trials | None = None
-) -> Iterator[Keeper]:
+) -> Iterator[Cause]:
     """Yield what keeps the mirror for any kind of model, each once; no patch is named without ``trials``."""
     outcomes, launch = server.outcomes, server.launch
     kept = [outcome for _, outcome in outcomes if outcome.kept]
@@ -55,13 +55,13 @@ def mirror_keepers(
         stream = launch.environment.get(PLAN_STREAM, "0").lower() in ("1", "true")
         why = "without the wait for the mirror, the plan stream could read lengths that are not written yet"
         if stream:
-            yield Keeper(PLAN_STREAM, why, (f"start without {PLAN_STREAM}",))
+            yield Cause(PLAN_STREAM, why, (f"start without {PLAN_STREAM}",))
         else:
-            yield Keeper("the draft worker", "it does not name the backends that it runs")
+            yield Cause("the draft worker", "it does not name the backends that it runs")
     for reader in dict.fromkeys(reader for outcome in kept for reader in outcome.readers):
         models = [answers for answers, outcome in outcomes if reader in outcome.readers]
         given = reader.name.startswith(f"{DISABLE}=")
-        yield Keeper(reader.name, reader.why, (f"start without {reader.name}",) * given, unless_usual(models))
+        yield Cause(reader.name, reader.why, (f"start without {reader.name}",) * given, unless_usual(models))
     # Without the overlap schedule the backends do not matter.
     deciding = [
         (answers, outcome)
@@ -71,45 +71,43 @@ def mirror_keepers(
     yield from _of_backends(server, deciding, trials)
 
 
-def _without_overlap(server: ExaminedServer) -> Keeper:
+def _without_overlap(server: ExaminedServer) -> Cause:
     launch = server.launch
     why = "each step waits until the results of the previous step are on the host"
     algorithm = str(launch.get("speculative_algorithm"))
     if launch.get("disable_overlap_schedule"):
-        return Keeper("--disable-overlap-schedule", why, ("leave out --disable-overlap-schedule",))
+        return Cause("--disable-overlap-schedule", why, ("leave out --disable-overlap-schedule",))
     single = server.freed_by_one_branch(lambda outcome: not outcome.overlap)
     if single:
         lacking = [answers for answers, outcome in server.outcomes if not outcome.overlap]
-        return Keeper("speculative decoding v1", why, single, unless_usual(lacking))
+        return Cause("speculative decoding v1", why, single, unless_usual(lacking))
     if launch.environment.get(_V2, "1").lower() in ("0", "false"):
-        return Keeper("speculative decoding v1", why, (f"start without {_V2}",))
-    return Keeper(f"{algorithm.upper()}, which runs without the overlap schedule", why)
+        return Cause("speculative decoding v1", why, (f"start without {_V2}",))
+    return Cause(f"{algorithm.upper()}, which runs without the overlap schedule", why)
 
 
-def _undecided(statuses: Sequence[PatchStatus]) -> Keeper:
+def _undecided(statuses: Sequence[PatchStatus]) -> Cause:
     deciding = [status.patch for status in statuses if decides(status.patch)]
     first = next((patch for patch in deciding if not patch.requires), None)
     remedies = (f"patch {first.id}",) if first is not None else ()
-    return Keeper(
-        "the unpatched code", f"it has no {mirror.FLAG}, so every server keeps the mirror", remedies
-    )
+    return Cause("the unpatched code", f"it has no {mirror.FLAG}, so every server keeps the mirror", remedies)
 
 
-def _forced(name: str, server: ExaminedServer, trials: Trials | None) -> Keeper:
+def _forced(name: str, server: ExaminedServer, trials: Trials | None) -> Cause:
     if name == "speculative_algorithm":
         algorithm = str(server.launch.get(name)).upper()
-        return Keeper(algorithm, f"the decision keeps the mirror with --speculative-algorithm {algorithm}")
+        return Cause(algorithm, f"the decision keeps the mirror with --speculative-algorithm {algorithm}")
     if not name:
-        return Keeper("the server code", "it keeps the mirror for all backends")
+        return Cause("the server code", "it keeps the mirror for all backends")
     if not name.startswith("disable_"):
         on = "the decision keeps the mirror where this is on"
-        return Keeper(option(name), on, (f"leave out {option(name)}",))
+        return Cause(option(name), on, (f"leave out {option(name)}",))
     feature = name.removeprefix("disable_").replace("_", " ")
     candidates = trials.deciding() if trials is not None else ()
     models = [answers for answers, outcome in server.outcomes if name in outcome.forced]
     remedies = _patches(trials, candidates, models, lambda outcome: name in outcome.forced)
     why = f"the decision keeps the mirror unless {option(name)} is given"
-    return Keeper(feature, why, (option(name), *remedies))
+    return Cause(feature, why, (option(name), *remedies))
 
 
 def _patches(
@@ -123,7 +121,7 @@ def _patches(
         yield f"patch {' '.join(remedy.patches)}{limits(remedy.freed, remedy.kept)}"
 
 
-def _of_backends(server: ExaminedServer, outcomes: Outcomes, trials: Trials | None) -> Iterator[Keeper]:
+def _of_backends(server: ExaminedServer, outcomes: Outcomes, trials: Trials | None) -> Iterator[Cause]:
     readers: dict[str, list[tuple[dict[str, bool], str]]] = {}
     for answers, outcome in outcomes:
         for one in outcome.roles:
@@ -139,7 +137,7 @@ def _of_backends(server: ExaminedServer, outcomes: Outcomes, trials: Trials | No
         remedies = (*_patches(trials, candidates, models, keeps), *options)
         roles = list(dict.fromkeys(role for _, role in played))
         why = f"it runs {listed(roles)} and needs the mirror"
-        yield Keeper(cls, why, remedies, unless_usual(models))
+        yield Cause(cls, why, remedies, unless_usual(models))
 
 
 def _is_read(cls: str, outcome: ServerOutcome) -> bool:
