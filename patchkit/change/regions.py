@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from patchkit.change import tokens
@@ -29,9 +28,8 @@ class Region:
     @classmethod
     def of(cls, item: Item) -> Region:
         """Return the region of an item that is in another."""
-        assert item.parent is not None
-        index = item.parent.children.index(item)
-        return cls(item.parent, index, index + 1)
+        assert item.parent is not None  # Nothing contains a file.
+        return cls(item.parent, item.position, item.position + 1)
 
     @property
     def line(self) -> int:
@@ -48,22 +46,15 @@ class Region:
 
     def lines(self) -> tuple[int, int]:
         """Return the first line of the region in the text of a file's items, and the line after it."""
-        before = ""
-        for outer, inner in pairwise((*self.inside.ancestors, self.inside)):
-            before += (
-                outer.lead
-                + outer.head
-                + "".join(part.text for part in outer.children[: outer.children.index(inner)])
-            )
-        before += self.inside.lead
-        text = self.inside.head
-        if self.end is not None:
-            before += self.inside.head + "".join(part.text for part in self.inside.children[: self.start])
-            parts = self.inside.children[self.start : self.end]
-            before += parts[0].lead if parts else ""
-            text = "".join(part.text for part in parts).removeprefix(parts[0].lead if parts else "")
-        first = before.count("\n") + 1
-        return first, first + text.count("\n")
+        parts = self.inside.children[self.start : self.end] if self.end is not None else ()
+        if parts:
+            first, text = parts[0].line, parts[0].own + "".join(part.text for part in parts[1:])
+        elif self.end is None or not self.start:
+            first, text = self.inside.line, self.inside.head
+        else:
+            first, text = self.inside.children[self.start - 1].line, self.inside.children[self.start - 1].own
+        end = first + text.count("\n")
+        return (first, end) if parts or self.end is None else (end, end)
 
 
 @dataclass(frozen=True)
@@ -105,15 +96,12 @@ def blocks_of(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> B
     marked: dict[Item, list[Block | None]] = {}
     for region, number, expected, wanted in sorted(conflicts, key=_order):
         blocks = marked.setdefault(region.inside, [None])
+        block = Block(name, (number,), region.start, region.end or 0, (expected,), (wanted,))
+        header, *others = blocks
         if region.end is None:
-            block_before = blocks[0]
-            block = Block(name, (number,), 0, 0, (expected,), (wanted,))
-            blocks[0] = block if block_before is None else _united(block_before, block)
-            continue
-        block = Block(name, (number,), region.start, region.end, (expected,), (wanted,))
-        last = blocks[-1] if len(blocks) > 1 else None
+            blocks[0] = block if header is None else _united(header, block)
         # What is missing twice at one place is two conflicts.
-        if last is not None and block.start < last.end:
+        elif others and (last := others[-1]) is not None and block.start < last.end:
             blocks[-1] = _united(last, block)
         else:
             blocks.append(block)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 _WORD = r"""[rRbBuUfF]{0,2}(?:\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
     |\d[\w.]*(?:(?<=[eE])[+-]\d+)?|\w+|->|:=|\*\*=?|//=?|>>=?|<<=?|[-+*/%&|^@=!<>]=|\.\.\.|[^\w\s]"""
 _WHITE_SPACE = r"(?:\s|\\\n|\#[^\n]*)*"
-_TOKEN = re.compile(_WORD, re.DOTALL | re.VERBOSE)
-_SPACE = re.compile(_WHITE_SPACE)
 # Without the end a last comment would be given back sign by sign.
 WORDS = re.compile(f"{_WHITE_SPACE}(?:({_WORD})|\\Z)", re.DOTALL | re.VERBOSE)
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -158,17 +156,10 @@ def _inside_strings(text: str) -> frozenset[int]:
 
 
 def _tokens(text: str) -> tuple[list[Token], str]:
-    tokens: list[Token] = []
-    offset = 0
-    while True:
-        space = _SPACE.match(text, offset)
-        assert space is not None  # It matches nothing, too.
-        offset = space.end()
-        word = _TOKEN.match(text, offset)
-        if word is None:
-            return tokens, space[0] + text[offset:]
-        tokens.append(Token(space[0], word[0]))
-        offset = word.end()
+    """Return the tokens of a text, and the white space and comments behind the last."""
+    matches = [(match[0], match[1] or "") for match in WORDS.finditer(text)]
+    tokens = [Token(whole.removesuffix(word), word) for whole, word in matches if word]
+    return tokens, "".join(whole for whole, word in matches if not word)
 
 
 def parsed(text: str) -> tuple[tuple[Node, ...], str]:
