@@ -166,11 +166,12 @@ class Alignment:
 
     def region(self, chunk: Chunk) -> Region:
         """Return the parts of ours at the position of a chunk."""
-        found = [item for one in chunk.removed if (item := self.counterpart(one)) is not None]
-        block = found[0].parent if len({item.parent for item in found}) == 1 else None
+        counterparts = [item for one in chunk.removed if (item := self.counterpart(one)) is not None]
+        blocks = {item.parent for item in counterparts}
+        block = blocks.pop() if len(blocks) == 1 else None
         if block is None:
             return self._near(chunk.left, chunk.right)
-        positions = [item.position for item in found]
+        positions = [item.position for item in counterparts]
         return Region(block, min(positions), max(positions) + 1)
 
     def displacement(self, chunk: Chunk, place: Item) -> str:

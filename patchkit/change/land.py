@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Sources = Mapping[str, tuple[bytes | None, bytes | None]]
     """The files of a change, before and after it; None if there is no file."""
-    Known = Callable[[bytes], Item | None]
+    OutlineOf = Callable[[bytes], Item | None]
     """Returns a version of a file as items, the same for the same bytes; None if it is not Python."""
     Watch = Callable[[str, int, int], None]
 
@@ -94,14 +94,14 @@ def land(
     An edit whose code has a name that nothing there defines is not made, nor one that leaves no valid Python. Unless
     ``adapting``, nor is one that would change or remove a statement that this tree has in a form of its own.
     """
-    known, correspondence = cache(outlined), Correspondence()
+    outline_of, correspondence = cache(outlined), Correspondence()
     refused: dict[Key, Refusal] = {}
     own = frozenset(file for file, (before, after) in sources.items() if before is None and after is not None)
     sources, moves = _with_moves(sources)
-    sources, notes = _with_homes(sources, own, trees, known)
+    sources, notes = _with_homes(sources, own, trees, outline_of)
     while True:
         merging = Merge(lambda _item: None, EditLog(refused), correspondence)
-        made = _Landing(sources, trees, moves, merging, known)
+        made = _Landing(sources, trees, moves, merging, outline_of)
         landing = made.land(name, watch)
         refusals = (
             made.invalid()
@@ -140,7 +140,7 @@ def _with_moves(sources: Sources) -> tuple[Sources, dict[str, str]]:
 
 
 def _with_homes(
-    sources: Sources, own: frozenset[str], trees: Trees, known: Known
+    sources: Sources, own: frozenset[str], trees: Trees, outline_of: OutlineOf
 ) -> tuple[Sources, dict[str, list[str]]]:
     """Return the change with its new imports from where the second tree has what they import, and notes on these.
 
@@ -150,7 +150,7 @@ def _with_homes(
     notes: dict[str, list[str]] = {}
     for name, (before, after) in sources.items():
         is_python = after is not None and name.endswith(".py")
-        base, theirs = (known(before or b""), known(after or b"")) if is_python else (None, None)
+        base, theirs = (outline_of(before or b""), outline_of(after or b"")) if is_python else (None, None)
         if base is None or theirs is None:
             continue
         there = trees.outline(trees.file(name) or name, onto=True)
@@ -195,13 +195,13 @@ def _binds(edit: EditOutcome, name: str) -> bool:
 
 class _Landing:
     def __init__(
-        self, sources: Sources, trees: Trees, moves: Mapping[str, str], merging: Merge, known: Known
+        self, sources: Sources, trees: Trees, moves: Mapping[str, str], merging: Merge, outline_of: OutlineOf
     ) -> None:
         self._sources = sources
         self._trees = trees
         self._moves = dict(moves)
         self._merging = merging
-        self._known = known
+        self._outline_of = outline_of
         self._files: list[LandedFile] = []
         self._contents: dict[str, bytes | None] = {}
         self._roots: dict[str, Item] = {}
@@ -271,7 +271,7 @@ class _Landing:
         outlines: dict[str, tuple[Item, Item]] = {}
         python = ((name, texts) for name, texts in self._sources.items() if name.endswith(".py"))
         for name, (before, after) in python:
-            base, theirs = self._known(before or b""), self._known(after or b"")
+            base, theirs = self._outline_of(before or b""), self._outline_of(after or b"")
             if base is not None and theirs is not None:
                 outlines[name] = base, theirs
         names = new_names(*([pair[side] for pair in outlines.values()] for side in (0, 1)))
@@ -303,7 +303,7 @@ class _Landing:
 
         def read_theirs(name: str) -> Item | None:
             _, after = self._sources.get(name, (None, None))
-            return self._trees.outline(name, onto=False) if after is None else self._known(after)
+            return self._trees.outline(name, onto=False) if after is None else self._outline_of(after)
 
         theirs, ours = (read_theirs, file), (partial(self._trees.outline, onto=True), home)
         return another_kind(item, head_only, theirs, ours)
@@ -312,7 +312,7 @@ class _Landing:
         """Return whether a file, which is as the change found it, takes its classes: by the kinds of their bases."""
         if not file.endswith(".py") or not may_depend(before, after):
             return True
-        base, theirs = self._known(before), self._known(after)
+        base, theirs = self._outline_of(before), self._outline_of(after)
         if base is None or theirs is None:
             return True
         codes = {item.code for item in base.walk()}
@@ -330,7 +330,7 @@ class _Landing:
     def adapted(self) -> dict[Key, Refusal]:
         """Return the edits of statements that this tree has in a form of its own."""
         roots = {
-            self._known(self._sources[name][0] or b"") for names in self._from.values() for name in names
+            self._outline_of(self._sources[name][0] or b"") for names in self._from.values() for name in names
         }
         return {
             edit.key: (Outcome.CONFLICT, edit.reason)
@@ -402,7 +402,7 @@ class _Landing:
 
     def _add_imports(self, name: str, content: bytes) -> bool:
         """Add imports that the new code of a file needs and the file lacks; return whether it does."""
-        roots = [self._known(self._sources[file][1] or b"") for file in self._from[name]]
+        roots = [self._outline_of(self._sources[file][1] or b"") for file in self._from[name]]
         needed = [line for root in roots if root is not None for line in all_imported(root.children)]
         imports = {bound(line): line for line in needed}
         lines = [
@@ -512,7 +512,9 @@ class _Landing:
             return
         is_python = landing.onto.endswith(".py")
         root = self._trees.outline(landing.onto, onto=True) if is_python else None
-        base, theirs = (self._known(before), self._known(after)) if root is not None else (None, None)
+        base, theirs = (
+            (self._outline_of(before), self._outline_of(after)) if root is not None else (None, None)
+        )
         if root is None or base is None or theirs is None:
             text, edits = lines.merged(*texts)
             reason = unreachable_in(*texts[1:], text) if is_python else ""
@@ -559,7 +561,7 @@ class _Landing:
 
     def _port_moved_definitions(self, landed: LandedFile, before: bytes, after: bytes) -> bool:
         """Make the edits of a file that the tree lacks in its definitions elsewhere."""
-        base, theirs = self._known(before), self._known(after)
+        base, theirs = self._outline_of(before), self._outline_of(after)
         if base is None or theirs is None:
             return False
         reason = f"the tree has no {landed.file}"

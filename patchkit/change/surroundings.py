@@ -62,8 +62,8 @@ def _bases(item: Item, place: Item, base: Item) -> Iterator[_Difference]:
 
 def _exits(item: Item, place: Item, base_function: Item, function: Item) -> Iterator[_Difference]:
     """Yield each exit of the function before the edit that only this tree has."""
-    known_functions = [known for known in (base_function, item.function) if known is not None]
-    codes = {_guarded(inner).code for known in known_functions for inner in known.walk() if inner.is_exit}
+    functions = [one for one in (base_function, item.function) if one is not None]
+    codes = {_guarded(inner).code for one in functions for inner in one.walk() if inner.is_exit}
     around = set(place.ancestors)
     for statement in function.walk():
         if statement is place:
@@ -97,7 +97,7 @@ def _altered(
     item: Item, part: str, place: Item, base_function: Item, function: Item
 ) -> Iterator[_Difference]:
     """Yield each name that the edit gives another value, and that code of this tree alone after it reads."""
-    codes = {known.code for known in base_function.walk()}
+    codes = {statement.code for statement in base_function.walk()}
     before, given = _bindings(base_function), _parameters(base_function)
     # The header of a loop binds names.
     altered = assigned_names(item.nodes[0]) if part and item.kind == "loop" else set[str]()
