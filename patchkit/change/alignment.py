@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from patchkit.change.comments import loses_comments, stripped_lines
 from patchkit.change.effects import clash, may_exit, may_leave, order_matters
 from patchkit.change.imports import all_imported, imported
-from patchkit.change.outline import dumped
+from patchkit.change.outline import dedented, dumped
 from patchkit.change.pairing import is_form
 from patchkit.change.policy import Policy
 from patchkit.change.regions import Region
@@ -37,8 +37,7 @@ class Chunk:
     @property
     def texts(self) -> tuple[str, str]:
         """The text that it removes and the text that it adds, without indentation."""
-        removed, added = ("".join(item.dedented for item in items) for items in (self.removed, self.added))
-        return removed, added
+        return dedented(self.removed), dedented(self.added)
 
     def without_moves(self, moves: Mapping[Item, Item]) -> Chunk:
         """Return the chunk without the statements that only move."""
@@ -248,9 +247,7 @@ class Alignment:
             low = min(1, high)
         if added[0].kind == "elif":
             low, high = self._among_branches(theirs[:first], theirs[last + 1 :], low, high)
-        base_text = "".join(
-            item.dedented for item in (*theirs[max(0, first - 1) : first], *theirs[last + 1 : last + 2])
-        )
+        base_text = dedented((*theirs[max(0, first - 1) : first], *theirs[last + 1 : last + 2]))
         is_free = self._is_free(added)
         is_beside = left.is_next or right.is_next or ours.is_scope or not ours.children
         if not is_beside and not all(map(is_incidental, added)):
@@ -260,7 +257,7 @@ class Alignment:
         if low > high:
             index = low if left.steps <= right.steps else high
             return InsertionPoint(ours, index, "" if is_free else _OTHER_ORDER, base_text=base_text)
-        ours_text = "".join(item.dedented for item in ours.children[max(0, low - 1) : high + 1])
+        ours_text = dedented(ours.children[max(0, low - 1) : high + 1])
         is_ordered = any(map(_is_field, added)) and any(map(_is_field, ours.children[low:high]))
         if self.policy is Policy.REFUSE and (is_ordered or not is_free):
             return InsertionPoint(ours, low, "this tree has other code at its place", is_usable=False)

@@ -273,9 +273,8 @@ def lookalikes(tree: Tree, name: str, before: bytes | None, after: bytes | None)
     trees = Trees(tree, tree)
     for item in base.definitions():
         other = theirs.find(item.site)
-        for home, definition in (
-            () if other is not None and other.code == item.code else trees.named(item.name)
-        ):
+        is_changed = other is None or other.code != item.code
+        for home, definition in trees.named(item.name) if is_changed else ():
             is_other = (home, definition.site) != (name, item.site) and home.isprintable()
             if is_other and _likeness(item, definition) >= _REMOTELY:
                 candidates.append(f"{home}::{definition.site}")

@@ -27,7 +27,7 @@ from patchkit.change.correspondence import Correspondence
 from patchkit.change.edits import EditLog, EditOutcome, Outcome
 from patchkit.change.effects import order_matters
 from patchkit.change.imports import bound, import_of, import_place, imported, joined
-from patchkit.change.outline import NoOutlineError, outline
+from patchkit.change.outline import NoOutlineError, dedented, outline
 from patchkit.change.output import Output
 from patchkit.change.policy import Policy
 from patchkit.change.regions import Region, blocks_of, marked_numbers
@@ -527,14 +527,12 @@ class Merge:
             pass
         elif loses_comments(ours.own, base.own, ""):
             self.log.conflict(base, None, ours, _COMMENTED)
-        elif self._is_same(base, ours):
+        elif self._is_within(base, ours):
             self._remove(alignment, base, ours)
             is_displaced = ours.parent is not alignment.ours and not base.is_definition
             reason = "the deleted code is in another block in this tree" if is_displaced else ""
-            self.log.record(base, Outcome.made(reason), reason, ours=ours, key=(base, ""))
-        elif self._is_within(base, ours):
-            self._remove(alignment, base, ours)
-            reason = "this tree's version of the deleted code lacks statements of it"
+            if not self._is_same(base, ours):
+                reason = "this tree's version of the deleted code lacks statements of it"
             self.log.record(base, Outcome.made(reason), reason, ours=ours, key=(base, ""))
         else:
             self.log.conflict(base, None, ours, "the deleted code differs in this tree")
@@ -624,7 +622,7 @@ class Merge:
             Outcome.made(reason),
             reason,
             "" if is_same else base_text,
-            "" if is_same else "".join(item.dedented for _, item in pairs),
+            "" if is_same else dedented(item for _, item in pairs),
             wanted,
             first,
             (chunk.added[0], ""),
@@ -669,7 +667,7 @@ class Merge:
             if docstring.documentation == first.documentation:
                 self.log.record(first, Outcome.ALREADY)
             else:
-                base_text = "".join(item.dedented for item in chunk.removed if item.documentation)
+                base_text = dedented(item for item in chunk.removed if item.documentation)
                 reason = "the change adds a docstring, and this tree has another"
                 self.log.reject(
                     alignment.base.site, reason, (base_text, first.dedented), Region.of(docstring)

@@ -18,7 +18,7 @@ from patchkit.tree.nodes import DEFINITIONS, TRIES
 from patchkit.tree.source import INVALID, first_line, parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _FUNCTIONS = frozenset({"FunctionDef", "AsyncFunctionDef"})
 _IMPORTS = frozenset({"Import", "ImportFrom"})
@@ -251,6 +251,11 @@ class Item:
             yield part
             if not part.is_definition:
                 yield from part.flat()
+
+
+def dedented(items: Iterable[Item]) -> str:
+    """Return the text of some items without their indentation."""
+    return "".join(item.dedented for item in items)
 
 
 def dumped(node: ast.AST) -> str:

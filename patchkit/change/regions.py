@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.change import tokens
-from patchkit.lines import lines_with_ends
+from patchkit.change.comments import blank_lines_above
+from patchkit.change.outline import dedented
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +43,7 @@ class Region:
         """The tree's text of the region, without indentation."""
         if self.end is None:
             return self.inside.head_dedented
-        return "".join(item.dedented for item in self.inside.children[self.start : self.end])
+        return dedented(self.inside.children[self.start : self.end])
 
     def lines(self) -> tuple[int, int]:
         """Return the first line of the region in the text of a file's items, and the line after it."""
@@ -73,8 +74,9 @@ class Block:
         expected, wanted = _joined(self.expected), _joined(self.wanted)
         blank = ""
         if marked.strip():
-            blank = marked[: len(marked) - len(_bare(marked))]
-            marked, expected, wanted = map(_bare, (marked, expected, wanted))
+            whole = marked
+            marked, expected, wanted = (blank_lines_above(text)[1] for text in (marked, expected, wanted))
+            blank = whole.removesuffix(marked)
         label = f"{self.name} edit-{self.numbers[0]}"
         return "".join(
             (
@@ -142,10 +144,3 @@ def _joined(texts: Iterable[str]) -> str:
 
 def _ended(text: str) -> str:
     return text if text.endswith("\n") or not text else f"{text}\n"
-
-
-def _bare(text: str) -> str:
-    """Return a text without the blank lines above it."""
-    lines = lines_with_ends(text)
-    first = next((index for index, line in enumerate(lines) if line.strip()), len(lines))
-    return "".join(lines[first:])

@@ -121,12 +121,10 @@ def _uprooted(base: Item, ours: Item, result: Item, paired: set[Item]) -> Iterat
             or len(before[statement.code]) > 1
         ):
             continue
-        if not after.get(statement.code):
-            yield Disturbance(
-                f"in this tree `{_line(statement.own_dedented)}` would be lost", frozenset({statement.code})
-            )
-        elif before[statement.code][0] not in after[statement.code]:
-            reason = f"in this tree `{_line(statement.own_dedented)}` would be in another block"
+        blocks = after.get(statement.code, [])
+        if before[statement.code][0] not in blocks:
+            what = "in another block" if blocks else "lost"
+            reason = f"in this tree `{_line(statement.own_dedented)}` would be {what}"
             yield Disturbance(reason, frozenset({statement.code}))
 
 

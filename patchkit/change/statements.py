@@ -381,7 +381,7 @@ def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Eleme
     is_last_with_comma = bool(
         (ours.elements or theirs.elements) and (ours.elements or theirs.elements)[-1].comma
     )
-    is_single = len(row) == 1 and len(ours.elements) > 1 and ours.opening.word == "("
+    is_single = len(row) == 1 and len(ours.elements) > 1 and ours.opening.code == "("
     line = ""
     for index, element in enumerate(row):
         first, *rest = element.nodes or (Token("", ""),)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchkit.change.edits import Outcome
+from patchkit.change.outline import dedented
 from patchkit.change.tokens import words
 from patchkit.tree.nodes import assigned_names, bound_names
 
@@ -87,10 +88,7 @@ def _rebound(item: Item, base_function: Item, function: Item) -> Iterator[_Diffe
     for name in sorted(_read(item) & before.keys() & after.keys()):
         base_items, our_items = before[name], after[name]
         if not {one.code for one in base_items} & {one.code for one in our_items}:
-            base_text, ours_text = (
-                "".join(one.dedented for one in items) for items in (base_items, our_items)
-            )
-            yield f"this tree assigns {name} differently", base_text, ours_text
+            yield f"this tree assigns {name} differently", dedented(base_items), dedented(our_items)
 
 
 def _altered(

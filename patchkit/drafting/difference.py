@@ -86,12 +86,8 @@ def outside(change: GivenFile) -> str:
 
 def left_mode(change: GivenFile) -> str:
     """Return that the mode of a file is left out, empty if no edit has to set it."""
-    before, after = (
-        NO_FILE if text is None else mode
-        for text, mode in zip((change.before, change.after), change.modes, strict=True)
-    )
     notes = {(NO_FILE, PROGRAM): _NEW_MODE, (PROGRAM, NO_FILE): _OLD_MODE}
-    note = _MODE if {before, after} == FILES else notes.get((before, after))
+    note = _MODE if {*change.kinds} == FILES else notes.get(change.kinds)
     return f"{printed(shown(change.file))}: {note}" if note is not None else ""
 
 
