@@ -103,14 +103,9 @@ def land(
         merging = Merge(lambda _item: None, EditLog(refused), correspondence)
         made = _Landing(sources, trees, moves, merging, outline_of)
         landing = made.land(name, watch)
-        refusals = (
-            made.invalid()
-            or made.disturbing()
-            or made.unmet()
-            or made.repeating()
-            or made.of_another_kind()
-            or ({} if adapting else made.adapted())
-        )
+        checks = (made.invalid, made.disturbing, made.unmet, made.repeating, made.of_another_kind)
+        every = checks if adapting else (*checks, made.adapted)
+        refusals = next(filter(None, (dict(check()) for check in every)), {})
         more = {key: why for key, why in refusals.items() if key not in refused}
         if not more:
             made.lay_out()
@@ -229,25 +224,22 @@ class _Landing:
             self._files, self._contents, self._contents | marked, frozenset(concerned), self._roots
         )
 
-    def invalid(self) -> dict[Key, Refusal]:
-        """Return the edits that leave a function, or otherwise the file, invalid Python."""
-        refusals: dict[Key, Refusal] = {}
+    def invalid(self) -> Iterator[tuple[Key, Refusal]]:
+        """Yield the edits that leave a function, or otherwise the file, invalid Python."""
         for name, content in self._written():
             if fault_of(content) is not None:
                 edits = self._inside(name)
                 within = [edit for edit in edits if not self._is_valid_around(edit)]
                 why = Outcome.UNMET, "the result would not be valid Python"
-                refusals |= {edit.key: why for edit in within or edits if edit.key}
-        return refusals
+                yield from ((edit.key, why) for edit in within or edits if edit.key)
 
-    def disturbing(self) -> dict[Key, Refusal]:
-        """Return the edits that leave a statement unreachable, or reverse the order of this tree's."""
+    def disturbing(self) -> Iterator[tuple[Key, Refusal]]:
+        """Yield the edits that leave a statement unreachable, or reverse the order of this tree's."""
         edits = self._merging.disturbing()
-        return {edit.key: (Outcome.CONFLICT, reason) for edit, reason in edits if edit.key is not None}
+        yield from ((edit.key, (Outcome.CONFLICT, reason)) for edit, reason in edits if edit.key)
 
-    def unmet(self) -> dict[Key, Refusal]:
-        """Return the edits that leave a name undefined in their file that the change's file defines, and what it is."""
-        refusals: dict[Key, Refusal] = {}
+    def unmet(self) -> Iterator[tuple[Key, Refusal]]:
+        """Yield the edits that leave a name undefined in their file that the change's file defines, and what it is."""
         left = [edit for file in self._files for edit in file.edits if edit.outcome in NOT_MADE]
         for name, content in self._written():
             theirs = (self._sources[file][1] or b"" for file in self._from[name])
@@ -263,11 +255,10 @@ class _Landing:
                         where = (
                             ", but imported for type checkers" if missing in map(bound, imports) else where
                         )
-                        refusals[edit.key] = Outcome.UNMET, f"{missing} is not defined{where}"
-        return refusals
+                        yield edit.key, (Outcome.UNMET, f"{missing} is not defined{where}")
 
-    def repeating(self) -> dict[Key, Refusal]:
-        """Return the edits of which this tree has a variant of its own."""
+    def repeating(self) -> Iterator[tuple[Key, Refusal]]:
+        """Yield the edits of which this tree has a variant of its own."""
         outlines: dict[str, tuple[Item, Item]] = {}
         python = ((name, texts) for name, texts in self._sources.items() if name.endswith(".py"))
         for name, (before, after) in python:
@@ -275,28 +266,23 @@ class _Landing:
             if base is not None and theirs is not None:
                 outlines[name] = base, theirs
         names = new_names(*([pair[side] for pair in outlines.values()] for side in (0, 1)))
-        refusals: dict[Key, Refusal] = {}
-        for file in self._files:
-            if file.file in outlines:
-                base, theirs = outlines[file.file]
-                for edit in file.edits:
-                    if edit.key is not None and edit.key[0].root is theirs:
-                        variant = variant_of(edit, base, names)
-                        why = Outcome.CONFLICT, f"this tree has a variant of it: `{variant}`"
-                        refusals |= {edit.key: why} if variant else {}
-        return refusals
+        for file in (file for file in self._files if file.file in outlines):
+            base, theirs = outlines[file.file]
+            for edit in file.edits:
+                is_new = edit.key is not None and edit.key[0].root is theirs
+                variant = variant_of(edit, base, names) if is_new else ""
+                if edit.key is not None and variant:
+                    yield edit.key, (Outcome.CONFLICT, f"this tree has a variant of it: `{variant}`")
 
-    def of_another_kind(self) -> dict[Key, Refusal]:
-        """Return the edits of classes whose base class is of another kind in this tree."""
-        refusals: dict[Key, Refusal] = {}
+    def of_another_kind(self) -> Iterator[tuple[Key, Refusal]]:
+        """Yield the edits of classes whose base class is of another kind in this tree."""
         for file in self._files:
             for edit in file.edits:
                 home = home_of(edit, self._roots)
                 if edit.key is not None and home:
                     item, part = edit.key
                     reason = self._another_kind(item, file.file, home, head_only=bool(part))
-                    refusals |= {edit.key: (Outcome.CONFLICT, reason)} if reason else {}
-        return refusals
+                    yield from [(edit.key, (Outcome.CONFLICT, reason))] if reason else []
 
     def _another_kind(self, item: Item, file: str, home: str, *, head_only: bool) -> str:
         """Return how a base class differs in kind for an item of a file of the change, ``home`` in this tree."""
@@ -327,17 +313,15 @@ class _Landing:
             if is_python and file.outcome in made and self._trees.is_orphan(file.file, file.onto):
                 file.add(Outcome.CHANGED, "nothing in this tree imports the file any more")
 
-    def adapted(self) -> dict[Key, Refusal]:
-        """Return the edits of statements that this tree has in a form of its own."""
-        roots = {
-            self._outline_of(self._sources[name][0] or b"") for names in self._from.values() for name in names
-        }
-        return {
-            edit.key: (Outcome.CONFLICT, edit.reason)
-            for edit in self._merging.log.edits
-            if edit.outcome is Outcome.CHANGED and edit.key is not None and edit.base_text
-            if (edit.wanted or edit.key[0].root in roots) and not edit.key[0].is_import
-        }
+    def adapted(self) -> Iterator[tuple[Key, Refusal]]:
+        """Yield the edits of statements that this tree has in a form of its own."""
+        files = (file for files in self._from.values() for file in files)
+        roots = {self._outline_of(self._sources[file][0] or b"") for file in files}
+        for edit in self._merging.log.edits:
+            if edit.outcome is Outcome.CHANGED and edit.key is not None and edit.base_text:
+                item, _ = edit.key
+                if (edit.wanted or item.root in roots) and not item.is_import:
+                    yield edit.key, (Outcome.CONFLICT, edit.reason)
 
     def lay_out(self) -> None:
         """Give each file the layout that a merge by lines gives it, where that has the same code."""

@@ -352,12 +352,14 @@ class Merge:
                 *theirs.children[max(0, chunk.left) : chunk.left + 1],
                 *theirs.children[chunk.right : chunk.right + 1],
             }
+            is_named = any(item.is_definition or item.is_import for item in (*chunk.removed, *chunk.added))
+            is_together = self.policy is Policy.REFUSE and not is_named  # Nothing may be adapted.
             refusal = self._refused_removal(alignment, chunk)
             if conflicting & neighbours and not base.is_scope:
                 self._reject_chunk(alignment, chunk, "it is next to a conflict")
             elif refusal:
                 self._reject_chunk(alignment, chunk, refusal)
-            elif not (chunk.removed and chunk.added) or (base.is_scope and not self._is_exchange(chunk)):
+            elif not (chunk.removed and chunk.added) or (base.is_scope and not is_together):
                 self._exchange(alignment, chunk)
             else:
                 self._replace(alignment, chunk)
@@ -489,11 +491,6 @@ class Merge:
             ):
                 return "this tree has other code between the removed statements"
         return next(filter(None, (self._refused_change(alignment, one) for one in chunk.removed)), "")
-
-    def _is_exchange(self, chunk: Chunk) -> bool:
-        """Return whether the code of a chunk goes only together, because nothing may be adapted."""
-        is_named = any(item.is_definition or item.is_import for item in (*chunk.removed, *chunk.added))
-        return self.policy is Policy.REFUSE and not is_named
 
     def _exchange(self, alignment: Alignment, chunk: Chunk) -> None:
         """Delete items and insert others; statements are not inserted where one of those that go is a conflict."""

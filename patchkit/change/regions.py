@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.change import tokens
@@ -96,7 +96,8 @@ def blocks_of(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> B
     Conflicts of which one encloses a part of another are one block.
     """
     marked: dict[Item, list[Block | None]] = {}
-    for region, number, expected, wanted in sorted(conflicts, key=_order):
+    ordered = sorted(conflicts, key=lambda given: (given[0].start, -(given[0].end or 0), given[1]))
+    for region, number, expected, wanted in ordered:
         blocks = marked.setdefault(region.inside, [None])
         block = Block(name, (number,), region.start, region.end or 0, (expected,), (wanted,))
         header, *others = blocks
@@ -121,20 +122,13 @@ def marked_numbers(text: str, blocks: Blocks) -> frozenset[int]:
     )
 
 
-def _order(conflict: tuple[Region, int, str, str]) -> tuple[int, int, int]:
-    region, number, _, _ = conflict
-    return region.start, -(region.end or 0), number
-
-
 def _united(one: Block, other: Block) -> Block:
-    numbers = (*one.numbers, *other.numbers)
-    return Block(
-        one.name,
-        numbers,
-        one.start,
-        max(one.end, other.end),
-        (*one.expected, *other.expected),
-        (*one.wanted, *other.wanted),
+    return replace(
+        one,
+        numbers=(*one.numbers, *other.numbers),
+        end=max(one.end, other.end),
+        expected=(*one.expected, *other.expected),
+        wanted=(*one.wanted, *other.wanted),
     )
 
 
