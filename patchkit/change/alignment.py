@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.change.comments import loses_comments, stripped_lines
 from patchkit.change.effects import clash, may_exit, may_leave, order_matters
-from patchkit.change.imports import imported
-from patchkit.change.outline import dumped
+from patchkit.change.imports import all_imported, imported
+from patchkit.change.outline import dedented, dumped
 from patchkit.change.pairing import is_form
 from patchkit.change.policy import Policy
 from patchkit.change.regions import Region
@@ -34,15 +34,16 @@ class Chunk:
     left: int
     right: int
 
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The text that it removes and the text that it adds, without indentation."""
+        return dedented(self.removed), dedented(self.added)
+
     def without_moves(self, moves: Mapping[Item, Item]) -> Chunk:
         """Return the chunk without the statements that only move."""
-        added = set(moves.values())
-        return Chunk(
-            [item for item in self.removed if item not in moves],
-            [item for item in self.added if item not in added],
-            self.left,
-            self.right,
-        )
+        removed = [item for item in self.removed if item not in moves]
+        added = [item for item in self.added if item not in moves.values()]
+        return replace(self, removed=removed, added=added)
 
 
 def moved_items(chunks: Sequence[Chunk]) -> dict[Item, Item]:
@@ -83,10 +84,15 @@ class Alignment:
 
     def __post_init__(self) -> None:
         self.from_theirs = {theirs: base for base, theirs in self.to_theirs.items()}
+        self._paired = set(self.to_ours.values())
 
     def displaced(self, base: Item) -> Item | None:
-        """Return a part of base that is in another block of this tree, if a merge may follow it there."""
-        return displaced(base, self.ours) if self.policy is Policy.ADAPT else None
+        """Return a statement of base's function if it occurs once, in another block now, and may be followed there."""
+        before, after = base.function, self.ours.function
+        if self.policy is Policy.REFUSE or before is None or after is None or len(base.words) < 4:
+            return None
+        in_ours, in_base = _equal(base, after), _equal(base, before)
+        return in_ours[0] if len(in_ours) == len(in_base) == 1 else None
 
     def counterpart(self, base: Item) -> Item | None:
         """Return what corresponds to a part of base, also in another block."""
@@ -95,18 +101,20 @@ class Alignment:
     def copies(self, base: Item, ours: Item) -> int:
         """Return how many parts of ours may be a part of base as well as the one that was paired with it."""
         if base.is_definition:
-            names = [
-                [item.name for item in version.children if item.kind == base.kind]
+            key = base.kind, ours.name
+            before, after = (
+                sum((item.kind, item.name) == key for item in version.children)
                 for version in (self.base, self.ours)
-            ]
-            before, after = (counted.count(ours.name) for counted in names)
+            )
             return after if 0 < before < after else 1
         own = [item for item in self.only_in_ours() if item.code == base.code]
         if self.policy is Policy.REFUSE:
             return 1 + len(own)
-        neighbours = _neighbours(self.base.children, base)
-        paired = _equal(neighbours, _neighbours(self.ours.children, ours))
-        return 1 + sum(_equal(neighbours, _neighbours(self.ours.children, item)) >= paired for item in own)
+        paired, *equal = (
+            sum(one == other for one, other in zip(_beside(base), _beside(item), strict=True))
+            for item in (ours, *own)
+        )
+        return 1 + sum(number >= paired for number in equal)
 
     def gone_comments(self, chunk: Chunk) -> dict[str, bool]:
         """Return base's comments above what a chunk removes or what follows it that this tree removed from there.
@@ -132,8 +140,7 @@ class Alignment:
 
     def only_in_ours(self) -> list[Item]:
         """Return the parts of ours that base lacks."""
-        taken = set(self.to_ours.values())
-        return [item for item in self.ours.children if item not in taken]
+        return [item for item in self.ours.children if item not in self._paired]
 
     def own_codes(self) -> set[str]:
         """Return the parts of ours that differ from base, or that base lacks."""
@@ -142,48 +149,41 @@ class Alignment:
 
     def form_of(self, base: Item) -> Item | None:
         """Return the parts of ours at the position of a part of base, which may be other forms of it."""
-        parts, places = self.base.children, {item: index for index, item in enumerate(self.ours.children)}
-        position = parts.index(base)
+        parts, position = self.base.children, base.position
         left = next((self.to_ours[item] for item in parts[:position][::-1] if item in self.to_ours), None)
         right = next((self.to_ours[item] for item in parts[position + 1 :] if item in self.to_ours), None)
-        low = 0 if left is None else places[left] + 1
-        high = len(places) if right is None else places[right]
-        taken = set(self.to_ours.values())
-        inside = [item for item in self.ours.children[low:high] if item not in taken]
+        low = 0 if left is None else left.position + 1
+        high = None if right is None else right.position
+        inside = [item for item in self.ours.children[low:high] if item not in self._paired]
         if base.documentation:
             return next((item for item in inside if item.documentation), None)
         return next((item for item in inside if any(is_form(base, part) for part in item.walk())), None)
 
     def region_at(self, theirs: Item) -> Region:
         """Return the position in ours for an item of theirs."""
-        position = self.theirs.children.index(theirs)
-        return self._near(position - 1, position + 1)
+        return self._near(theirs.position - 1, theirs.position + 1)
 
     def region(self, chunk: Chunk) -> Region:
         """Return the parts of ours at the position of a chunk."""
-        counterparts_or_none = [self.counterpart(one) for one in chunk.removed]
-        counterparts = [item for item in counterparts_or_none if item is not None]
-        blocks = {counterpart.parent for counterpart in counterparts}
+        counterparts = [item for one in chunk.removed if (item := self.counterpart(one)) is not None]
+        blocks = {item.parent for item in counterparts}
         block = blocks.pop() if len(blocks) == 1 else None
         if block is None:
             return self._near(chunk.left, chunk.right)
-        positions = [block.children.index(counterpart) for counterpart in counterparts]
+        positions = [item.position for item in counterparts]
         return Region(block, min(positions), max(positions) + 1)
 
     def displacement(self, chunk: Chunk, place: Item) -> str:
         """Return how the position of a chunk's code in ours differs from the expected one; empty if it does not."""
         if place.parent is not self.ours:
             return _OTHER_BLOCK
-        left = self._neighbour(range(chunk.left, -1, -1), behind=True)
-        right = self._neighbour(range(chunk.right, len(self.theirs.children)), behind=False)
-        position = self.ours.children.index(place)
+        left, right = self._neighbours(chunk.left, chunk.right)
         if left.index is None or right.index is None:
             return _OTHER_BLOCK
-        return "" if left.index <= position < right.index else _OTHER_ORDER
+        return "" if left.index <= place.position < right.index else _OTHER_ORDER
 
     def _near(self, left: int, right: int) -> Region:
-        before = self._neighbour(range(left, -1, -1), behind=True)
-        behind = self._neighbour(range(right, len(self.theirs.children)), behind=False)
+        before, behind = self._neighbours(left, right)
         if before.index is None or behind.index is None:
             point = self._point_in_other_block(before, behind)
             return Region(point.container, point.index, point.index)
@@ -191,10 +191,10 @@ class Alignment:
         index = before.index if is_left_nearer else behind.index
         return Region(self.ours, index, index)
 
-    def is_imported(self, item: Item) -> bool:
-        """Return whether other imports of the tree bind all names of an import."""
-        our_names = {name for item in self.ours.children if item.is_import for name in imported(item)}
-        return all(name in our_names for name in imported(item))
+    def unimported(self, item: Item) -> list[str]:
+        """Return the names of an import that no import of this block in ours has, each as an import of its own."""
+        ours = set(all_imported(self.ours.children))
+        return [name for name in imported(item) if name not in ours]
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks: removed and added items between items that stay in order."""
@@ -233,14 +233,13 @@ class Alignment:
         before = point.container.children[: point.index]
         if before and before[-1].is_exit:
             reason = "in this tree the statement before it leaves the block"
-            return replace(point, reason=reason, is_usable=False, ours_text=before[-1].dedented)
+            return replace(point, reason=reason, is_usable=False)
         return point
 
     def _place(self, added: Sequence[Item]) -> InsertionPoint:
         theirs, ours = self.theirs.children, self.ours
-        first, last = theirs.index(added[0]), theirs.index(added[-1])
-        left = self._neighbour(range(first - 1, -1, -1), behind=True)
-        right = self._neighbour(range(last + 1, len(theirs)), behind=False)
+        first, last = added[0].position, added[-1].position
+        left, right = self._neighbours(first - 1, last + 1)
         if left.index is None or right.index is None:
             return self._point_in_other_block(left, right)
         low, high = left.index, right.index
@@ -248,29 +247,20 @@ class Alignment:
             low = min(1, high)
         if added[0].kind == "elif":
             low, high = self._among_branches(theirs[:first], theirs[last + 1 :], low, high)
-        base_text = "".join(
-            item.dedented for item in (*theirs[max(0, first - 1) : first], *theirs[last + 1 : last + 2])
-        )
+        base_text = dedented((*theirs[max(0, first - 1) : first], *theirs[last + 1 : last + 2]))
         is_free = self._is_free(added)
         is_beside = left.is_next or right.is_next or ours.is_scope or not ours.children
         if not is_beside and not all(map(is_incidental, added)):
-            return InsertionPoint(
-                ours, low, "the code next to it is not in this tree", is_usable=False, base_text=base_text
-            )
+            return InsertionPoint(ours, low, "the code next to it is not in this tree", is_usable=False)
         if low == high:
             return InsertionPoint(ours, low)
         if low > high:
-            reason = "" if is_free else _OTHER_ORDER
-            return InsertionPoint(
-                ours, low if left.steps <= right.steps else high, reason, base_text=base_text
-            )
-        ours_text = "".join(item.dedented for item in ours.children[max(0, low - 1) : high + 1])
+            index = low if left.steps <= right.steps else high
+            return InsertionPoint(ours, index, "" if is_free else _OTHER_ORDER, base_text=base_text)
+        ours_text = dedented(ours.children[max(0, low - 1) : high + 1])
         is_ordered = any(map(_is_field, added)) and any(map(_is_field, ours.children[low:high]))
         if self.policy is Policy.REFUSE and (is_ordered or not is_free):
-            reason = "this tree has other code at its place"
-            return InsertionPoint(
-                ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text
-            )
+            return InsertionPoint(ours, low, "this tree has other code at its place", is_usable=False)
         removed = {self.to_ours.get(item) for item in self.base.children if item not in self.to_theirs}
         own = [item for item in ours.children[low:high] if item not in removed]
         is_left_nearer = left.item is not None and left.steps <= right.steps
@@ -288,9 +278,7 @@ class Alignment:
         clashing = clash(added, own)
         if clashing and self.policy is Policy.ADAPT:
             reason = f"this tree has code of its own at its place that {clashing}"
-            return InsertionPoint(
-                ours, low, reason, is_usable=False, base_text=base_text, ours_text=ours_text
-            )
+            return InsertionPoint(ours, low, reason, is_usable=False)
         index = low if is_left_nearer or is_guard else high
         return InsertionPoint(
             ours, index, "the code next to it uses the same names", base_text=base_text, ours_text=ours_text
@@ -309,6 +297,11 @@ class Alignment:
         return self.ours.is_scope and all(
             item.is_definition or item.is_import or self.ours.kind == "ClassDef" for item in added
         )
+
+    def _neighbours(self, left: int, right: int) -> tuple[_Neighbour, _Neighbour]:
+        """Return the nearest items of ours before and behind two positions in theirs."""
+        after = range(right, len(self.theirs.children))
+        return self._neighbour(range(left, -1, -1), behind=True), self._neighbour(after, behind=False)
 
     def _neighbour(self, order: Iterable[int], *, behind: bool) -> _Neighbour:
         """Return the nearest item of ours on one side, also if it is in a branch now; the end if there is none."""
@@ -339,8 +332,7 @@ class Alignment:
         item, behind = (left.item, 1) if near[0] is left else (right.item, 0)
         assert item is not None  # What has no place in the block is in another.
         assert item.parent is not None  # So it is in one.
-        index = item.parent.children.index(item) + behind
-        return InsertionPoint(item.parent, index, _OTHER_BLOCK, is_usable=len(blocks) == 1)
+        return InsertionPoint(item.parent, item.position + behind, _OTHER_BLOCK, is_usable=len(blocks) == 1)
 
 
 @dataclass(frozen=True)
@@ -357,20 +349,17 @@ class _Neighbour:
         return self.steps <= (self.item is not None)
 
 
-def _neighbours(parts: Sequence[Item], item: Item) -> tuple[str, str]:
+def _beside(item: Item) -> list[str]:
     """Return the codes before and after an item; empty at an end of the block."""
-    position = parts.index(item)
-    before, after = parts[max(0, position - 1) : position], parts[position + 1 : position + 2]
-    return "".join(item.code for item in before), "".join(item.code for item in after)
-
-
-def _equal(one: Sequence[str], other: Sequence[str]) -> int:
-    return sum(a == b for a, b in zip(one, other, strict=True))
+    assert item.parent is not None  # It is in a block.
+    parts, position = item.parent.children, item.position
+    runs = parts[max(0, position - 1) : position], parts[position + 1 : position + 2]
+    return ["".join(part.code for part in run) for run in runs]
 
 
 def _is_field(item: Item) -> bool:
     """Return whether a statement is a field of a class whose place among others may say something, as in an enum."""
-    is_made = item.kind == "Assign" and any(isinstance(node, ast.Call) for node in ast.walk(item.nodes[0]))
+    is_made = item.kind == "Assign" and any(isinstance(node, ast.Call) for node in item.syntax())
     return (
         item.parent is not None and item.parent.kind == "ClassDef" and (is_made or item.kind == "AnnAssign")
     )
@@ -378,26 +367,20 @@ def _is_field(item: Item) -> bool:
 
 def is_incidental(item: Item) -> bool:
     """Return whether a statement is a docstring, ``pass`` or an import, whose absence is no conflict."""
-    node = item.nodes[0] if len(item.nodes) == 1 else None
+    node = item.node
     return isinstance(node, (ast.Pass, ast.Import, ast.ImportFrom)) or (
         isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     )
 
 
-def displaced(base: Item, ours: Item) -> Item | None:
-    """Return the statement of a function if it occurs once, in another block now; else None."""
-    our_function, base_function = ours.function, base.function
-    if our_function is None or base_function is None or len(base.words) < 4:
-        return None
-    in_ours = [item for item in our_function.walk() if item.kind == base.kind and item.code == base.code]
-    in_base = [item for item in base_function.walk() if item.kind == base.kind and item.code == base.code]
-    return in_ours[0] if len(in_ours) == len(in_base) == 1 else None
+def _equal(base: Item, around: Item) -> list[Item]:
+    """Return the statements in an item that are equal to one of base."""
+    return [item for item in around.walk() if item.kind == base.kind and item.code == base.code]
 
 
 def noted_place(base: Item, ours: Item) -> str:
     """Return a note on the other function of the file that contains a statement; empty if none does."""
     if len(base.words) < 4:
         return ""
-    root = ours.ancestors[0] if ours.ancestors else ours
-    sites = [item.site for item in root.walk() if item.kind == base.kind and item.code == base.code]
+    sites = [item.site for item in _equal(base, ours.root)]
     return f": it is in {sites[0]}" if len(sites) == 1 and sites[0] != ours.site else ""

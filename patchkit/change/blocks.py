@@ -35,13 +35,9 @@ def misplacements(base: str, theirs: str, ours: str, result: str) -> Iterator[in
         named = [tuple(renamed.get(part, part) for part in path) for path in counts]
         original |= zip(named, counts, strict=True)
         paths.append(Counter(named))
-    removed, added, lost, new = (
-        paths[0] - paths[1],
-        paths[1] - paths[0],
-        paths[2] - paths[3],
-        paths[3] - paths[2],
-    )
-    for path in (*(lost - removed), *(new - added)):
+    base_paths, wanted, own, made = paths
+    lost, new = (own - made) - (base_paths - wanted), (made - own) - (wanted - base_paths)
+    for path in (*lost, *new):
         yield places.get(original[path], 1)
     yield from _left(theirs, result, [[path[-1] for path in paths] for paths in versions])
 
@@ -52,12 +48,8 @@ def _left(theirs: str, result: str, headers: Sequence[Sequence[_Header]]) -> Ite
     for header, number in (b - t).items():
         if o[header] - m[header] < number:
             wanted, counted = (
-                [
-                    line
-                    for path, line in _statements([(statement, ()) for statement in parsed(source).body])
-                    if path[-1] == header
-                ]
-                for source in (theirs, result)
+                [line for path, line in _all_statements(text) if path[-1] == header]
+                for text in (theirs, result)
             )
             if len(counted) > len(wanted):
                 yield min(counted)
@@ -110,6 +102,10 @@ def _statements(remaining: list[tuple[ast.AST, _Path]]) -> Iterator[_Place]:
             remaining += [(value, (*enclosing, header, ("in", name, ""))) for value in rows]
 
 
+def _all_statements(text: str) -> Iterator[_Place]:
+    return _statements([(node, ()) for node in parsed(text).body])
+
+
 def _split(node: ast.AST) -> tuple[_Header, list[tuple[str, list[ast.AST]]]]:
     """Return the header of a statement, and its blocks."""
     code: list[str] = []
@@ -128,10 +124,8 @@ def _renamed_headers(one: Sequence[_Path], other: Sequence[_Path]) -> dict[_Head
     old_headers, new_headers = ({header for path in paths for header in path[:-1]} for paths in (one, other))
     renamed: dict[_Header, _Header] = {}
     for length in (2, 1):
-        removed, added = (
-            old_headers - new_headers - {*renamed.values()},
-            new_headers - old_headers - renamed.keys(),
-        )
+        removed = old_headers - new_headers - {*renamed.values()}
+        added = new_headers - old_headers - renamed.keys()
         removed_by_key = {header[:length]: header for header in removed}
         counts = Counter(header[:length] for header in removed), Counter(header[:length] for header in added)
         renamed |= {
@@ -181,7 +175,7 @@ def _uneven(base: str, ours: str, theirs: str, result: str) -> tuple[dict[_Heade
 
 
 def _counted(text: str) -> Counter[_Path]:
-    return Counter(path for path, _ in _statements([(node, ()) for node in parsed(text).body]))
+    return Counter(path for path, _ in _all_statements(text))
 
 
 def _functions(path: _Path) -> _Path:

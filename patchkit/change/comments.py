@@ -76,21 +76,21 @@ def remaining_lead(removed: str, ours: str) -> str:
 
 def merged_blank_lines(base: str, theirs: str, ours: str) -> str:
     """Return the comments above a statement with the change's blank lines above them, if they had those of its base."""
-    return spaced_as(theirs, ours) if _top(ours)[0] == _top(base)[0] else ours
+    return spaced_as(theirs, ours) if blank_lines_above(ours)[0] == blank_lines_above(base)[0] else ours
 
 
 def spaced(base: str, theirs: str, ours: str, comments: str) -> str:
     """Return ``comments``, which remain of ``ours``, with the blank lines above that a merge of the three has."""
-    return spaced_as(theirs if _top(ours)[0] == _top(base)[0] else ours, comments)
+    return spaced_as(theirs if blank_lines_above(ours)[0] == blank_lines_above(base)[0] else ours, comments)
 
 
 def spaced_as(other: str, lead: str) -> str:
     """Return the comments above a statement with as many blank lines above them as other ones have."""
-    return "\n" * _top(other)[0] + _top(lead)[1]
+    return "\n" * blank_lines_above(other)[0] + blank_lines_above(lead)[1]
 
 
-def _top(lead: str) -> tuple[int, str]:
-    """Return the number of blank lines at the beginning, and the rest."""
-    lines = lines_with_ends(lead)
+def blank_lines_above(text: str) -> tuple[int, str]:
+    """Return the number of blank lines at the beginning of a text, and the rest of it."""
+    lines = lines_with_ends(text)
     number = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
     return number, "".join(lines[number:])

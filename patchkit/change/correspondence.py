@@ -99,6 +99,4 @@ def _parameters(item: Item) -> list[str]:
 
 def _bound_names(item: Item) -> set[str]:
     """Return the names that a function binds, its parameters included."""
-    return assigned_names(*item.nodes) | {
-        node.arg for top in item.nodes for node in ast.walk(top) if isinstance(node, ast.arg)
-    }
+    return assigned_names(*item.nodes) | {node.arg for node in item.syntax() if isinstance(node, ast.arg)}

@@ -14,13 +14,14 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from patchkit.change.blocks import adds_twice, merged_count, restores
+from patchkit.change.comments import stripped_lines
 from patchkit.change.lines import hunks
 from patchkit.change.tokens import is_prose, words
 from patchkit.tree.nodes import DEFINITIONS, bound_names
 from patchkit.tree.source import INVALID, fault_of, first_line, parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from patchkit.change.united import Three
 
@@ -41,16 +42,19 @@ _DOTTED = re.compile(r"""[uU]?["']([^\W\d]\w*(?:\.[^\W\d]\w*)*)["']""")
 
 def is_doubtful(sides: Three, merged: Three) -> bool:
     """Return whether the sides of a file are at odds beyond their conflicts; ``merged`` has git's merge of the rest."""
+    checks = (_uses_replaced, _uses_replaced_inside, _uses_lost, _calls_changed, _imports_moved)
     return (
-        _uses_replaced(sides)
-        or _uses_replaced_inside(sides)
-        or _uses_lost(sides)
-        or _calls_changed(sides)
-        or _imports_moved(sides)
+        any(_either(check, sides) for check in checks)
         or _assign_alike(sides)
         or restores(*sides)
         or _misplaces(sides, merged)
     )
+
+
+def _either(check: Callable[[str, str, str], bool], sides: Three) -> bool:
+    """Return whether something is so of either side; ``check`` takes the base, the one side and the other."""
+    base, ours, theirs = sides
+    return check(base, ours, theirs) or check(base, theirs, ours)
 
 
 def has_too_much(sides: Three, result: str) -> bool:
@@ -60,7 +64,7 @@ def has_too_much(sides: Three, result: str) -> bool:
 
 def _assign_alike(sides: Three) -> bool:
     """Return whether each side assigns something else to a name of one scope, and one of them once more."""
-    base, ours, theirs = (Counter(_assignments([(parsed(text), "")])) for text in sides)
+    base, ours, theirs = (Counter(_assignments(text)) for text in sides)
     changed = (
         {binding[:2] for binding in one - base - other} for one, other in ((ours, theirs), (theirs, ours))
     )
@@ -68,18 +72,12 @@ def _assign_alike(sides: Three) -> bool:
     return any(numbers[0][key] < max(numbers[1][key], numbers[2][key]) for key in set.intersection(*changed))
 
 
-def _assignments(remaining: list[tuple[ast.AST, str]]) -> Iterator[tuple[str, str, str]]:
+def _assignments(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield the scope, the target and the value of each assignment."""
-    while remaining:
-        node, scope = remaining.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            scope = f"{scope}.{node.name}"
+    for scope, node in _scoped(parsed(text)):
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 yield scope, ast.dump(target), ast.dump(node.value)
-        remaining += [
-            (child, scope) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)
-        ]
 
 
 def _misplaces(sides: Three, merged: Three) -> bool:
@@ -96,7 +94,7 @@ def _misplaces(sides: Three, merged: Three) -> bool:
 
 def _named(text: str) -> set[str]:
     """Return the dotted names of the definitions in a text."""
-    return {name for name, _ in _definitions(parsed(text))}
+    return {name for name, _ in _definitions(text)}
 
 
 def restores_imports(sides: Three, text: str) -> bool:
@@ -122,79 +120,74 @@ def _imported(nodes: Iterable[ast.AST]) -> Counter[str]:
 
 def is_about_more(sides: Three) -> bool:
     """Return whether a conflict is about more than its lines: names or comments whose code is gone."""
-    return _uses_replaced(sides) or _comments_removed(sides)
+    return _either(_uses_replaced, sides) or _either(_comments_removed, sides)
 
 
-def _comments_removed(sides: Three) -> bool:
-    """Return whether one side adds a comment above a line that the other one changes or removes.
+def _comments_removed(base: str, one: str, other: str) -> bool:
+    """Return whether the other side adds a comment above a line that the one changes or removes.
 
-    A comment that the other side leaves above it may have another text.
+    A comment that the one side leaves above it may have another text.
     """
-    base, *both = [[line.strip() for line in text.splitlines() if line.strip()] for text in sides]
-    for side, other in (both, both[::-1]):
-        for number, line in enumerate(side):
-            if line.startswith("#") and line not in base:
-                below = next((later for later in side[number:] if not later.startswith("#")), "")
-                if below not in base or below in other:
-                    continue
-                above = base[base.index(below) - 1]
-                if not above.startswith("#") or above in side or above not in other:
-                    return True
+    lines, left, side = map(stripped_lines, (base, one, other))
+    for number, line in enumerate(side):
+        if line.startswith("#") and line not in lines:
+            below = next((later for later in side[number:] if not later.startswith("#")), "")
+            if below not in lines or below in left:
+                continue
+            above = lines[lines.index(below) - 1]
+            if not above.startswith("#") or above in side or above not in left:
+                return True
     return False
 
 
-def _uses_replaced(sides: Three) -> bool:
-    """Return whether one side uses a name anew where the other one replaces all uses of it, or what it names."""
-    before, *texts = sides
-    base, ours, theirs = (_chains(text) for text in sides)
-    for one, other, (text, beside) in ((ours, theirs, texts), (theirs, ours, texts[::-1])):
-        names = {name for name in base if not one[name] and other[name] > base[name] and name not in _WORDS}
-        if not one - base:  # It only removes.
-            names = {name for name in names if name.startswith("self.")}
-        if names and (_is_unbound(names, before, text, beside) or names & _replaced(before, text)):
-            return True
-    return False
-
-
-def _uses_lost(sides: Three) -> bool:
-    """Return whether one side names something private once more, also in a string, that the other no longer names."""
-    before, *texts = sides
-    base, ours, theirs = (Counter(_PRIVATE.findall(text)) for text in sides)
-    for one, other, there in ((ours, theirs, texts[1]), (theirs, ours, texts[0])):
-        names = {name for name in base if not one[name] and other[name] > base[name]}
-        # What the other side binds is its own.
-        if names and not names <= (_bound(parsed(there)) - _bound(parsed(before))).keys():
-            return True
-    return False
-
-
-def _uses_replaced_inside(sides: Three) -> bool:
-    """Return the same of a class or function that all versions have."""
-    base, ours, theirs = map(_texts, sides)
-    return any(
-        _uses_replaced((base[name], ours[name], theirs[name]))
-        for name in base.keys() & ours.keys() & theirs.keys()
-        if base[name] not in (ours[name], theirs[name])
+def _uses_replaced(base: str, one: str, other: str) -> bool:
+    """Return whether the other side uses a name anew where the one replaces all uses of it, or what it names."""
+    before, after, there = map(_chains, (base, one, other))
+    names = {name for name in before.keys() - _WORDS if not after[name] and there[name] > before[name]}
+    if not after - before:  # It only removes.
+        names = {name for name in names if name.startswith("self.")}
+    return bool(names) and (
+        _is_unbound(names, base, one, other) or not names.isdisjoint(_replaced(base, one))
     )
 
 
-def _definitions(node: ast.AST, scope: str = "") -> Iterator[tuple[str, ast.stmt]]:
-    """Yield the definitions in a syntax tree, with their dotted names."""
+def _uses_lost(base: str, one: str, other: str) -> bool:
+    """Return whether the other side names something private anew, also in a string, that the one no longer names."""
+    before, after, there = (Counter(_PRIVATE.findall(text)) for text in (base, one, other))
+    names = {name for name in before if not after[name] and there[name] > before[name]}
+    # What the other side binds is its own.
+    return bool(names) and not names <= (_bound(parsed(other)) - _bound(parsed(base))).keys()
+
+
+def _uses_replaced_inside(base: str, one: str, other: str) -> bool:
+    """Return the same as of names replaced, of a class or function that all versions have."""
+    before, after, there = map(_texts, (base, one, other))
+    return any(
+        _uses_replaced(before[name], after[name], there[name])
+        for name in before.keys() & after.keys() & there.keys()
+        if before[name] not in (after[name], there[name])
+    )
+
+
+def _scoped(node: ast.AST, scope: str = "") -> Iterator[tuple[str, ast.AST]]:
+    """Yield the statements below a node, each with the dotted name of the definitions around it."""
     for child in ast.iter_child_nodes(node):
-        name = f"{scope}.{child.name}" if isinstance(child, DEFINITIONS) else scope
-        if isinstance(child, DEFINITIONS):
-            yield name, child
-        if isinstance(child, (ast.stmt, ast.ExceptHandler)):
-            yield from _definitions(child, name)
+        if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+            yield scope, child
+            yield from _scoped(child, f"{scope}.{child.name}" if isinstance(child, DEFINITIONS) else scope)
+
+
+def _definitions(text: str) -> Iterator[tuple[str, ast.stmt]]:
+    """Yield the definitions in a text, with their dotted names."""
+    for scope, node in _scoped(parsed(text)):
+        if isinstance(node, DEFINITIONS):
+            yield f"{scope}.{node.name}", node
 
 
 def _texts(text: str) -> dict[str, str]:
     """Return the text of each definition by its dotted name."""
     lines = text.split("\n")
-    return {
-        name: "\n".join(lines[first_line(node) : node.end_lineno])
-        for name, node in _definitions(parsed(text))
-    }
+    return {name: "\n".join(lines[first_line(node) : node.end_lineno]) for name, node in _definitions(text)}
 
 
 def _is_unbound(names: Iterable[str], base: str, side: str, other: str) -> bool:
@@ -239,21 +232,19 @@ def _replaced(base: str, side: str) -> set[str]:
     return names
 
 
-def _calls_changed(sides: Three) -> bool:
-    """Return whether one side uses a function once more whose calls the other one had to change."""
-    base, ours, theirs = (dict(_definitions(parsed(text))) for text in sides)
-    before, *uses = (Counter(words(text)) for text in sides)
-    for one, other, used in ((ours, theirs, uses[1]), (theirs, ours, uses[0])):
-        for name in base.keys() & one.keys() & other.keys():
-            scope, _, called = name.rpartition(".")
-            called = scope.rpartition(".")[2] if called == "__init__" else called
-            old, new, there = base[name], one[name], other[name]
-            if (
-                used[called] > before[called]
-                and ast.dump(there, annotate_fields=False) != ast.dump(new, annotate_fields=False)
-                and not _accepts(old, new)
-            ):
-                return True
+def _calls_changed(base: str, one: str, other: str) -> bool:
+    """Return whether the other side uses a function once more whose calls the one had to change."""
+    before, after, there = (dict(_definitions(text)) for text in (base, one, other))
+    uses, used = (Counter(words(text)) for text in (base, other))
+    for name in before.keys() & after.keys() & there.keys():
+        scope, _, called = name.rpartition(".")
+        called = scope.rpartition(".")[2] if called == "__init__" else called
+        if (
+            used[called] > uses[called]
+            and ast.dump(there[name], annotate_fields=False) != ast.dump(after[name], annotate_fields=False)
+            and not _accepts(before[name], after[name])
+        ):
+            return True
     return False
 
 
@@ -349,22 +340,22 @@ def _numbered(node: ast.AST, scope: str) -> Iterator[tuple[str, ast.expr]]:
             yield from ((f"{scope} {ast.dump(child.targets[0])}", value) for value in child.value.values)
 
 
-def _imports_moved(sides: Three) -> bool:
-    """Return whether one side adds an import from a module or package that the other one no longer imports from."""
-    base, ours, theirs = map(_sources, sides)
-    for one, other in ((ours, theirs), (theirs, ours)):
-        gone = _packages(base.values()) - _packages(one.values())
-        if not gone.isdisjoint(_packages(other[name] for name in other.keys() - base.keys())):
+def _imports_moved(base: str, one: str, other: str) -> bool:
+    """Return whether the other side adds an import from a module or package that the one no longer imports from."""
+    was, now, there = map(_sources, (base, one, other))
+    added = [there[name] for name in there.keys() - was.keys()]
+    gone = _packages(was.values()) - _packages(now.values())
+    if not gone.isdisjoint(_packages(added)):
+        return True
+    for name in was.keys() & now.keys():
+        old, new = was[name].split("."), now[name].split(".")
+        while old and new and old[-1] == new[-1]:
+            del old[-1], new[-1]
+        before, after = ".".join(old), ".".join(new)
+        if not old or not new or any(_is_in(module, before, after) for module in now.values()):
+            continue
+        if any(_is_in(module, before, after) for module in added):
             return True
-        for name in base.keys() & one.keys():
-            old, new = base[name].split("."), one[name].split(".")
-            while old and new and old[-1] == new[-1]:
-                del old[-1], new[-1]
-            before, after = ".".join(old), ".".join(new)
-            if not old or not new or any(_is_in(module, before, after) for module in one.values()):
-                continue
-            if any(_is_in(other[name], before, after) for name in other.keys() - base.keys()):
-                return True
     return False
 
 

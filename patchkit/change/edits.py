@@ -36,6 +36,11 @@ class Outcome(str, enum.Enum):
     NO_SITE = "no-site"
     UNMET = "unmet"
 
+    @classmethod
+    def made(cls, reason: str) -> Outcome:
+        """Return the outcome of an edit that was made: for a ``reason``, the code around it differs."""
+        return cls.CHANGED if reason else cls.LANDED
+
 
 @dataclass(frozen=True, eq=False)
 class EditOutcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from patchkit.change.imports import bound, imported
+from patchkit.change.imports import all_imported, bound
 from patchkit.tree.nodes import EXITS, bound_names, own_statements
 
 if TYPE_CHECKING:
@@ -33,15 +33,9 @@ def order_matters(one: Sequence[Item], other: Sequence[Item]) -> bool:
 
 def _called_on(items: Sequence[Item]) -> set[str]:
     """Return the names that statements which are only a call pass on or call a method of, and may so change."""
-    calls = (
-        node.value
-        for item in items
-        for top in item.nodes
-        for node in ast.walk(top)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-    )
+    calls = (node.value for item in items for node in item.syntax() if isinstance(node, ast.Expr))
     names: set[str] = set()
-    for call in calls:
+    for call in (call for call in calls if isinstance(call, ast.Call)):
         owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         given = (*owner, *call.args, *(word.value for word in call.keywords))
         names |= {node.id for node in given if isinstance(node, ast.Name)}
@@ -100,10 +94,10 @@ def _compared(branch: Item) -> tuple[str, frozenset[str]]:
 
 
 def _targets(items: Sequence[Item]) -> set[str]:
-    nodes = [node for item in items for top in item.nodes for node in ast.walk(top)]
+    nodes = [node for item in items for node in item.syntax()]
     # What is added to twice has both.
     augmented = {id(node.target) for node in nodes if isinstance(node, ast.AugAssign)}
-    names = {bound(name) for item in items if item.is_import for name in imported(item)}
+    names = set(map(bound, all_imported(items)))
     for node in nodes:
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             is_set = isinstance(node.ctx, ast.Store) and id(node) not in augmented
@@ -117,20 +111,18 @@ def effects(items: Sequence[Item]) -> tuple[set[str], set[str]]:
     """Return the names and attributes that statements bind, and those that they use."""
     bound: set[str] = set()
     used: set[str] = set()
-    for item in items:
-        for top in item.nodes:
-            for node in ast.walk(top):
-                if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-                    name = ast.unparse(node.value) if isinstance(node, ast.Subscript) else ast.unparse(node)
-                    (bound if isinstance(node.ctx, (ast.Store, ast.Del)) else used).add(name)
-                elif isinstance(node, ast.stmt):
-                    bound.update(bound_names(node))
+    for node in (node for item in items for node in item.syntax()):
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+            name = ast.unparse(node.value) if isinstance(node, ast.Subscript) else ast.unparse(node)
+            (bound if isinstance(node.ctx, (ast.Store, ast.Del)) else used).add(name)
+        elif isinstance(node, ast.stmt):
+            bound.update(bound_names(node))
     return bound, used
 
 
 def may_leave(item: Item) -> bool:
     """Return whether a statement may leave its function: also a call alone or an assertion, which may raise."""
-    node = item.nodes[0] if len(item.nodes) == 1 else None
+    node = item.node
     is_call = isinstance(node, ast.Expr) and isinstance(node.value, (ast.Call, ast.Await))
     return is_call or isinstance(node, ast.Assert) or may_exit(item)
 

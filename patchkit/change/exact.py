@@ -22,7 +22,7 @@ from patchkit.change.lines import clean
 from patchkit.change.merge import Merge
 from patchkit.change.outline import NoOutlineError, outline
 from patchkit.change.policy import Policy
-from patchkit.change.sequence import unreachable
+from patchkit.change.sequence import unreachable_in
 from patchkit.change.undefined import undefined_names
 from patchkit.errors import TreeError
 from patchkit.tree.limits import require_manageable
@@ -99,6 +99,8 @@ class _Exact:
         self._items: tuple[Item, Item, Item] | None = None
         with suppress(NoOutlineError):  # It has form feeds.
             self._items = outline(base), outline(theirs), outline(ours)
+        self._sites: list[dict[str, list[Item]]]
+        self._sites = [_sites(item) for item in self._items] if self._items else [{}, {}, {}]
         self._correspondence = Correspondence()
 
     def merged(self) -> tuple[str, str]:
@@ -113,7 +115,9 @@ class _Exact:
             result = self._by_statements(kept) if kept else text
         except RefusedError as refusal:
             raise self._refusal(refusal) from None
-        self._require_defined(result)
+        # Nothing that was defined before is undefined.
+        for name, line in undefined_names(*(text.encode() for text in (self._ours, result, self._theirs))):
+            raise RefusedError(line, f"{name} would be undefined")
         return result, text
 
     def _is_exact(self, text: str) -> bool:
@@ -122,8 +126,7 @@ class _Exact:
             self._require_exact(text)
         except RefusedError:
             return False
-        trees = ([parsed(text)] for text in (self._theirs, self._ours, text))
-        return not any(unreachable(*trees))
+        return not unreachable_in(self._theirs, self._ours, text)
 
     def _by_statements(self, kept: frozenset[str]) -> str:
         """Return the text with the change made statement by statement; imports of the names in ``kept`` stay."""
@@ -154,18 +157,15 @@ class _Exact:
 
     def _require_one_of_each_name(self) -> None:
         """Raise RefusedError if a definition that the change edits is there more often than where it was made."""
-        base, _, ours = self._sites()
+        base, _, ours = self._sites
         for site in self._changed_sites():
             if len(ours.get(site, [])) not in {0, len(base[site])}:
                 reason = f"{site} exists {len(ours[site])} times, and one of them was patched"
                 raise RefusedError(ours[site][0].line, reason)
 
-    def _sites(self) -> list[dict[str, list[Item]]]:
-        return [{}, {}, {}] if self._items is None else [_sites(item) for item in self._items]
-
     def _changed_sites(self) -> list[str]:
         """Return the names of the definitions that the change edits, those around others first."""
-        base, theirs, _ = self._sites()
+        base, theirs, _ = self._sites
         return [
             site
             for site, items in base.items()
@@ -174,8 +174,7 @@ class _Exact:
 
     def _refusal(self, refusal: RefusedError) -> RefusedError:
         """Return a refusal with its reason, if that is a definition which this tree lacks."""
-        _, _, ours = self._sites()
-        gone = next((site for site in self._changed_sites() if site not in ours), "")
+        gone = next((site for site in self._changed_sites() if site not in self._sites[2]), "")
         reason = f"{gone}, which was patched, was renamed or moved"
         return RefusedError(0, reason) if gone and not refusal.reason else refusal
 
@@ -188,11 +187,6 @@ class _Exact:
             if len(re.findall(rf"\b{re.escape(name)}\b", stripped))
             > len(re.findall(rf"\b{re.escape(name)}\b", self._theirs))
         )
-
-    def _require_defined(self, text: str) -> None:
-        """Raise RefusedError if a text uses a name that was defined before."""
-        for name, line in undefined_names(*(text.encode() for text in (self._ours, text, self._theirs))):
-            raise RefusedError(line, f"{name} would be undefined")
 
 
 def _is_refused(edit: EditOutcome) -> bool:

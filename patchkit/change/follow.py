@@ -6,8 +6,9 @@ import difflib
 import posixpath
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from patchkit.change.imports import parted
 from patchkit.change.outline import MODULE, Item, NoOutlineError, outline
 from patchkit.change.pairing import likeness
 from patchkit.change.undefined import undefined_names
@@ -15,10 +16,11 @@ from patchkit.tree.sglang import SERVING, files_of, module_of, serves
 from patchkit.tree.text import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from patchkit.tree.tree import Tree
 
+_Place = TypeVar("_Place")
 LIKE = 0.5
 """The least likeness, up to 1, of a file or definition that may have been renamed."""
 _MAX_DEFINING_FILES = 20
@@ -32,17 +34,11 @@ _CLOSE = 0.1
 
 
 class Trees:
-    """The tree of a change and the tree that it is ported to, and what corresponds in them.
+    """The tree of a change and the tree that it is ported to, and what corresponds in them."""
 
-    ``renamed`` returns the name that a file of the first has in the second, if that is recorded.
-    """
-
-    def __init__(
-        self, base: Tree, onto: Tree, renamed: Callable[[str], str | None] = lambda _file: None
-    ) -> None:
+    def __init__(self, base: Tree, onto: Tree) -> None:
         self.base = base
         self.onto = onto
-        self._renamed = renamed
         self._outlines: dict[tuple[bool, str], Item | None] = {}
         self._files: dict[str, str | None] = {}
         self._fresh: dict[str, dict[str, bytes]] = {}
@@ -50,7 +46,7 @@ class Trees:
     def file(self, name: str) -> str | None:
         """Return the file of the second tree that corresponds to one of the first; None if none does."""
         if name not in self._files:
-            self._files[name] = self._found(name)
+            self._files[name] = name if self.onto.read(name) is not None else self._alike(name)
         return self._files[name]
 
     def undefined(self, file: str, content: bytes, *theirs: bytes) -> list[str]:
@@ -59,14 +55,6 @@ class Trees:
         What is undefined in ``theirs``, the change's own files, is none of them.
         """
         return [name for name, _ in undefined_names(self.onto.read(file) or b"", content, *theirs)]
-
-    def _found(self, name: str) -> str | None:
-        if self.onto.read(name) is not None:
-            return name
-        noted = self._renamed(name)
-        if noted is not None and self.onto.read(noted) is not None:
-            return noted
-        return self._alike(name)
 
     def _alike(self, name: str) -> str | None:
         """Return the only file new in the second tree that has nearly the same lines."""
@@ -81,10 +69,7 @@ class Trees:
             self._fresh[suffix] = {file: self.onto.read(file) or b"" for file in files}
         fresh = self._fresh[suffix]
         named = [file for file in fresh if posixpath.basename(file) == stem] or list(fresh)
-        scores = sorted(((alike(text, fresh[file]), file) for file in named), reverse=True)
-        if not scores or scores[0][0] < LIKE or (len(scores) > 1 and scores[0][0] - scores[1][0] < _CLOSE):
-            return None
-        return scores[0][1]
+        return _likeliest([(alike(text, fresh[file]), file) for file in named])
 
     def _outside(self, suffix: str = ".py") -> list[str]:
         """Return the files of the second tree that are new and not of the serving package: code moved there too.
@@ -100,18 +85,14 @@ class Trees:
         """Return a file of one of the trees as items; None if there is none or it is not Python."""
         if (onto, file) not in self._outlines:
             content = (self.onto if onto else self.base).read(file)
-            try:
-                item = None if content is None else outlined(content)
-            except (NoOutlineError, UnicodeDecodeError):
-                item = None
-            self._outlines[onto, file] = item
+            self._outlines[onto, file] = None if content is None else outlined(content)
         return self._outlines[onto, file]
 
     def definition(self, file: str, base: Item) -> tuple[str, Item] | None:
         """Return the one file and item to which a class, function or value of ``file`` has moved; None if unclear."""
         if not base.is_definition:
             return self._value(base)
-        scores: list[tuple[float, str, Item]] = []
+        scores: list[tuple[float, tuple[str, Item]]] = []
         for home, definition in self.named(base.name):
             if definition.kind == "ClassDef" and base.kind != "ClassDef":
                 continue
@@ -120,11 +101,8 @@ class Trees:
                 continue  # It is another one, which the first tree has as well.
             score = _likeness(base, definition)
             if score >= LIKE:
-                scores.append((score, home, definition))
-        scores.sort(key=lambda score: -score[0])
-        if not scores or (len(scores) > 1 and scores[0][0] - scores[1][0] < _CLOSE):
-            return None
-        return scores[0][1:]
+                scores.append((score, (home, definition)))
+        return _likeliest(scores)
 
     def is_orphan(self, name: str, file: str) -> bool:
         """Return whether nothing in the second tree imports a file, as something in the first, if whole, does."""
@@ -138,7 +116,7 @@ class Trees:
 
         ``siblings`` are imports, of one name each, of the file there: a name's home may be that of its former siblings.
         """
-        source, taken, alias = _split(line)
+        source, taken, alias = parted(line)
         files = files_of(source)
         is_known = any(self.base.read(file) is not None for file in files)
         # What the first tree does not have there comes with the change.
@@ -157,9 +135,9 @@ class Trees:
         homes = {self._moved(files)} if self._binds(self.onto, self._moved(files), taken) else set[str]()
         homes = homes or {
             file
-            for sibling in siblings
-            for file in (*files_of(_split(sibling)[0]),)
-            if self._resolves(self.base, source, _split(sibling)[1]) and self._binds(self.onto, file, taken)
+            for home, name, _ in map(parted, siblings)
+            for file in files_of(home)
+            if self._resolves(self.base, source, name) and self._binds(self.onto, file, taken)
         }
         homes = homes or self._homes(files, taken)
         (home,) = homes if len(homes) == 1 else ("",)
@@ -183,8 +161,7 @@ class Trees:
     def _assigning(self, name: str) -> set[str]:
         """Return the files of the second tree that assign a name at their top level, and do not in the first."""
         sign = re.compile(rb"^%s[ \t]*(?::[^=\n]+)?=(?!=)" % re.escape(name.encode()), re.M)
-        files = (file for file, text in self._sources.items() if name.encode() in text and sign.search(text))
-        return {file for file in files if not sign.search(self.base.read(file) or b"")}
+        return {file for file in self._having(name, sign) if not sign.search(self.base.read(file) or b"")}
 
     def _value(self, base: Item) -> tuple[str, Item] | None:
         """Return the one file and statement to which a module's value has moved unchanged."""
@@ -228,11 +205,7 @@ class Trees:
             rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+" + re.escape(name.encode()) + rb"\b", re.M
         )
         places: list[tuple[str, Item]] = []
-        homes = [
-            file
-            for file, content in self._sources.items()
-            if name.encode() in content and sign.search(content)
-        ]
+        homes = self._having(name, sign)
         if len(homes) <= _MAX_DEFINING_FILES:
             for file in homes:
                 root = self.outline(file, onto=True)
@@ -240,10 +213,23 @@ class Trees:
                 places += [(file, item) for item in inside if item.name == name]
         return places
 
+    def _having(self, name: str, sign: re.Pattern[bytes]) -> list[str]:
+        """Return the files of the second tree with a pattern, in which is a name."""
+        word = name.encode()
+        return [file for file, text in self._sources.items() if word in text and sign.search(text)]
+
     @cached_property
     def _sources(self) -> dict[str, bytes]:
         read = ((file, self.onto.read(file)) for file in [*self.onto.files(SERVING), *self._outside()])
         return {file: content for file, content in read if content is not None}
+
+
+def _likeliest(scores: Sequence[tuple[float, _Place]]) -> _Place | None:
+    """Return the place with the greatest likeness, unless that is little, or that of another one nearly as great."""
+    best = sorted(scores, key=lambda score: -score[0])[:2]
+    if not best or best[0][0] < LIKE or (len(best) > 1 and best[0][0] - best[1][0] < _CLOSE):
+        return None
+    return best[0][1]
 
 
 def _imports_of(file: str, sources: Mapping[str, bytes]) -> bool:
@@ -263,16 +249,9 @@ def _imports_of(file: str, sources: Mapping[str, bytes]) -> bool:
     )
 
 
-def _split(line: str) -> tuple[str, str, str]:
-    """Return the module of an import of one name, what is taken from it, and another name for that, if there is one."""
-    imported, _, alias = line.partition(" as ")
-    source, _, taken = imported.removeprefix("from ").removeprefix("import ").partition(" import ")
-    return source, taken, alias
-
-
 def module_files(line: str) -> tuple[str, ...]:
     """Return the files that an import of one name may be of."""
-    source, taken, _ = _split(line)
+    source, taken, _ = parted(line)
     return (*files_of(source), *(files_of(f"{source}.{taken}") if taken else ()))
 
 
@@ -288,17 +267,14 @@ def lookalikes(tree: Tree, name: str, before: bytes | None, after: bytes | None)
         [file for file in tree.files(SERVING, suffix) if file != name] if len(before) >= _MIN_BYTES else []
     )
     candidates = [file for file in files if alike(before, tree.read(file) or b"") >= _REMOTELY]
-    try:
-        base = outlined(before)
-        theirs = outlined(after or b"")
-    except (NoOutlineError, UnicodeDecodeError):
+    base, theirs = outlined(before), outlined(after or b"")
+    if base is None or theirs is None:
         return candidates
     trees = Trees(tree, tree)
     for item in base.definitions():
         other = theirs.find(item.site)
-        for home, definition in (
-            () if other is not None and other.code == item.code else trees.named(item.name)
-        ):
+        is_changed = other is None or other.code != item.code
+        for home, definition in trees.named(item.name) if is_changed else ():
             is_other = (home, definition.site) != (name, item.site) and home.isprintable()
             if is_other and _likeness(item, definition) >= _REMOTELY:
                 candidates.append(f"{home}::{definition.site}")
@@ -323,6 +299,9 @@ def _likeness(one: Item, other: Item) -> float:
     )
 
 
-def outlined(content: bytes) -> Item:
-    """Return a file of a tree as items, which share the syntax tree with the checks of that file."""
-    return outline(decoded(content), content)
+def outlined(content: bytes) -> Item | None:
+    """Return a file of a tree as items, which share its syntax tree with its checks; None if it is not Python."""
+    try:
+        return outline(decoded(content), content)
+    except (NoOutlineError, UnicodeDecodeError):
+        return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.change.outline import STEP
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from patchkit.change.outline import Item
 
@@ -24,6 +24,18 @@ def imported(item: Item) -> list[str]:
     if isinstance(node, ast.Import):
         return [f"import {ast.unparse(alias)}" for alias in node.names]
     return []
+
+
+def all_imported(items: Iterable[Item]) -> list[str]:
+    """Return the import statements among some items as imports of one name each."""
+    return [line for item in items if item.is_import for line in imported(item)]
+
+
+def parted(line: str) -> tuple[str, str, str]:
+    """Return the module of an import of one name, what is taken from it, and another name for that, if there is one."""
+    whole, _, alias = line.partition(" as ")
+    source, _, taken = whole.removeprefix("from ").removeprefix("import ").partition(" import ")
+    return source, taken, alias
 
 
 def joined(base: Item, theirs: Item | None, ours: Item) -> str:

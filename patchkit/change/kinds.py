@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from patchkit.change.imports import imported
+from patchkit.change.imports import all_imported, parted
 from patchkit.tree.index import last_name
 from patchkit.tree.sglang import files_of
 
@@ -31,7 +31,7 @@ def another_kind(item: Item, head_only: bool, theirs: tuple[Read, str], ours: tu
     owner = item if item.kind == "ClassDef" else item.parent
     if owner is None or owner.kind != "ClassDef" or not (item is owner or head_only or _has_field(item)):
         return ""
-    for base in _bases(owner):
+    for base in owner.bases:
         kinds = [_kinds_of(read, file, base, _MAX_STEPS) for read, file in (theirs, ours)]
         if None not in kinds and kinds[0] != kinds[1]:
             names = [" and ".join(sorted(kind or ())) or "a plain class" for kind in kinds]
@@ -48,12 +48,7 @@ def may_depend(before: bytes, after: bytes) -> bool:
 
 def _has_field(item: Item) -> bool:
     """Return whether a statement of a class is a field that only one kind of class understands."""
-    nodes = (node for top in item.nodes for node in ast.walk(top))
-    return any(isinstance(node, ast.Call) and last_name(node.func) in _FIELDS for node in nodes)
-
-
-def _bases(item: Item) -> list[str]:
-    return [ast.unparse(base) for node in item.nodes if isinstance(node, ast.ClassDef) for base in node.bases]
+    return any(isinstance(node, ast.Call) and last_name(node.func) in _FIELDS for node in item.syntax())
 
 
 def _kinds_of(read: Read, file: str, name: str, steps: int) -> frozenset[str] | None:
@@ -66,16 +61,16 @@ def _kinds_of(read: Read, file: str, name: str, steps: int) -> frozenset[str] | 
         return None
     definition = root.find(name)
     if definition is None:
-        lines = [line for item in root.walk() if item.is_import for line in imported(item)]
+        lines = all_imported(root.walk())
         line = next((line for line in lines if line.split()[-1] == name.partition(".")[0]), "")
-        source, _, taken = line.removeprefix("from ").partition(" import ")
-        homes = files_of(source) if line.startswith("from ") else ()
+        source, taken, _ = parted(line)
+        homes = files_of(source) if taken else ()
         if not homes:
             return frozenset() if line else None  # It is a class of another package.
-        candidates = (_kinds_of(read, home, taken.split()[0], steps - 1) for home in homes)
+        candidates = (_kinds_of(read, home, taken, steps - 1) for home in homes)
         return next((kinds for kinds in candidates if kinds is not None), None)
     kinds = {kind for node in definition.nodes if isinstance(node, ast.ClassDef) for kind in _decorated(node)}
-    for base in _bases(definition):
+    for base in definition.bases:
         kinds |= _kinds_of(read, file, base, steps - 1) or frozenset()
     return frozenset(kinds)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from patchkit import memory
@@ -13,28 +12,30 @@ from patchkit.change.comments import loses_comments
 from patchkit.change.correspondence import Correspondence
 from patchkit.change.edits import EditLog, EditOutcome, Outcome
 from patchkit.change.follow import LIKE, alike, module_files, outlined
-from patchkit.change.imports import bound, import_of, imported
+from patchkit.change.imports import all_imported, bound, import_of, imported
 from patchkit.change.kinds import another_kind, may_depend
 from patchkit.change.layout import laid_out
 from patchkit.change.merge import Merge
-from patchkit.change.outline import Item, NoOutlineError, outline
 from patchkit.change.output import Output
-from patchkit.change.sequence import unreachable
+from patchkit.change.sequence import unreachable_in
 from patchkit.change.surroundings import reported
 from patchkit.change.tokens import shifted, words
 from patchkit.change.variants import new_names, variant_of
 from patchkit.tree.nodes import bound_names, own_statements
-from patchkit.tree.source import INVALID, fault_of, parsed, parsed_or_none
+from patchkit.tree.source import fault_of, parsed_or_none
 from patchkit.tree.text import decoded, encoded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from patchkit.change.edits import Key, Refusal
     from patchkit.change.follow import Trees
+    from patchkit.change.outline import Item
 
     Sources = Mapping[str, tuple[bytes | None, bytes | None]]
     """The files of a change, before and after it; None if there is no file."""
+    OutlineOf = Callable[[bytes], Item | None]
+    """Returns a version of a file as items, the same for the same bytes; None if it is not Python."""
     Watch = Callable[[str, int, int], None]
 
 NOT_MADE = frozenset({Outcome.CONFLICT, Outcome.NO_SITE, Outcome.UNMET})
@@ -50,6 +51,10 @@ class LandedFile:
     onto: str
     edits: list[EditOutcome] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def add(self, outcome: Outcome, reason: str = "") -> None:
+        """Record the outcome of an edit of the whole file."""
+        self.edits.append(EditOutcome("", outcome, reason))
 
     @property
     def is_whole(self) -> bool:
@@ -89,26 +94,22 @@ def land(
     An edit whose code has a name that nothing there defines is not made, nor one that leaves no valid Python. Unless
     ``adapting``, nor is one that would change or remove a statement that this tree has in a form of its own.
     """
-    outlines = Outlines()
+    outline_of, correspondence = cache(outlined), Correspondence()
     refused: dict[Key, Refusal] = {}
     own = frozenset(file for file, (before, after) in sources.items() if before is None and after is not None)
     sources, moves = _with_moves(sources)
-    sources, notes = _with_homes(sources, own, trees, outlines)
+    sources, notes = _with_homes(sources, own, trees, outline_of)
     while True:
-        made = _Landing(trees, moves, refused, outlines, name)
-        landing = made.land(sources, watch)
-        refusals = (
-            made.invalid(landing.files)
-            or made.disturbing()
-            or made.unmet(landing.files, sources)
-            or made.repeating(landing.files, sources)
-            or made.of_another_kind(landing.files)
-            or ({} if adapting else made.adapted(sources))
-        )
+        merging = Merge(lambda _item: None, EditLog(refused), correspondence)
+        made = _Landing(sources, trees, moves, merging, outline_of)
+        landing = made.land(name, watch)
+        checks = (made.invalid, made.disturbing, made.unmet, made.repeating, made.of_another_kind)
+        every = checks if adapting else (*checks, made.adapted)
+        refusals = next(filter(None, (dict(check()) for check in every)), {})
         more = {key: why for key, why in refusals.items() if key not in refused}
         if not more:
-            made.lay_out(sources, landing)
-            made.report_orphans(landing.files, sources)
+            made.lay_out()
+            made.report_orphans()
             for file in landing.files:
                 file.notes += notes.get(file.file, ())
             return landing
@@ -134,7 +135,7 @@ def _with_moves(sources: Sources) -> tuple[Sources, dict[str, str]]:
 
 
 def _with_homes(
-    sources: Sources, own: frozenset[str], trees: Trees, outlines: Outlines
+    sources: Sources, own: frozenset[str], trees: Trees, outline_of: OutlineOf
 ) -> tuple[Sources, dict[str, list[str]]]:
     """Return the change with its new imports from where the second tree has what they import, and notes on these.
 
@@ -143,41 +144,40 @@ def _with_homes(
     sources_found = dict(sources)
     notes: dict[str, list[str]] = {}
     for name, (before, after) in sources.items():
-        with suppress(NoOutlineError, UnicodeDecodeError):
-            if after is None or not name.endswith(".py"):
-                continue
-            theirs, there = outlines.of(after), trees.outline(trees.file(name) or name, onto=True)
-            old = _imported_names(outlines.of(before or b""))
-            siblings = sorted(_imported_names(there)) if there is not None else []
-            homes = {
-                line: home
-                for line in _imported_names(theirs) - old
-                if own.isdisjoint(module_files(line))
-                if (home := trees.importing(line, siblings)) not in {"", line}
-            }
-            if homes:
-                sources_found[name] = before, encoded(_imported_from(homes, theirs), after)
-                notes[name] = [f"`{line}` is `{home}` in this tree" for line, home in sorted(homes.items())]
+        is_python = after is not None and name.endswith(".py")
+        base, theirs = (outline_of(before or b""), outline_of(after or b"")) if is_python else (None, None)
+        if base is None or theirs is None:
+            continue
+        there = trees.outline(trees.file(name) or name, onto=True)
+        siblings = sorted(set(all_imported(there.walk()))) if there is not None else []
+        homes = {
+            line: home
+            for line in set(all_imported(theirs.walk())).difference(all_imported(base.walk()))
+            if own.isdisjoint(module_files(line))
+            if (home := trees.importing(line, siblings)) not in {"", line}
+        }
+        if homes:
+            sources_found[name] = before, encoded(_imported_from(homes, theirs), after or b"")
+            notes[name] = [f"`{line}` is `{home}` in this tree" for line, home in sorted(homes.items())]
     return sources_found, notes
-
-
-def _imported_names(root: Item) -> set[str]:
-    """Return all imports of a file, each as an import of one name."""
-    return {line for item in root.walk() if item.is_import for line in imported(item)}
 
 
 def _imported_from(homes: Mapping[str, str], root: Item) -> str:
     """Return a file with some imports, of one name each, replaced by others."""
     output = Output()
-    for import_item in (
-        item for item in root.walk() if item.is_import and not homes.keys().isdisjoint(imported(item))
-    ):
+    for import_item in (item for item in root.walk() if not homes.keys().isdisjoint(all_imported([item]))):
         modules: dict[str, list[str]] = {}
         for line in imported(import_item):
             home = homes.get(line, line)
             modules.setdefault(home.partition(" import ")[0], []).append(home)
         output.write(import_item, "".join(import_of(lines, import_item) for lines in modules.values()))
     return output.render(root)
+
+
+def home_of(edit: EditOutcome, roots: Mapping[str, Item]) -> str:
+    """Return the file in which an edit is made, which may be another than that of the change; empty if in none."""
+    root = edit.place.root if edit.place is not None else None
+    return next((file for file, item in roots.items() if item is root), "")
 
 
 def _binds(edit: EditOutcome, name: str) -> bool:
@@ -188,149 +188,108 @@ def _binds(edit: EditOutcome, name: str) -> bool:
     return any(name in bound_names(statement) for statement in own_statements(tree.body))
 
 
-def _defined(item: Item) -> set[str]:
-    """Return the names that an item defines or imports."""
-    names = {item.name} if item.is_definition else set[str]()
-    return names | {line.split()[-1] for line in imported(item)}
-
-
-class Outlines:
-    """The versions of a change's files as items; each text is parsed and compared once."""
-
-    def __init__(self) -> None:
-        self._found: dict[bytes, Item] = {}
-        self.correspondence = Correspondence()
-
-    def of(self, content: bytes) -> Item:
-        """Return a text as items; NoOutlineError or UnicodeDecodeError if it is not Python."""
-        if content not in self._found:
-            self._found[content] = outlined(content)
-        return self._found[content]
-
-
 class _Landing:
     def __init__(
-        self,
-        trees: Trees,
-        moves: Mapping[str, str],
-        refused: Mapping[Key, Refusal],
-        outlines: Outlines,
-        name: str,
+        self, sources: Sources, trees: Trees, moves: Mapping[str, str], merging: Merge, outline_of: OutlineOf
     ) -> None:
+        self._sources = sources
         self._trees = trees
         self._moves = dict(moves)
-        self._known = outlines
+        self._merging = merging
+        self._outline_of = outline_of
+        self._files: list[LandedFile] = []
         self._contents: dict[str, bytes | None] = {}
-        self._merging = Merge(lambda _item: None, EditLog(refused), outlines.correspondence)
-        self._name = name
-        self._marked: dict[str, bytes | None] = {}
         self._roots: dict[str, Item] = {}
-        self._sources: Sources = {}
         self._from: dict[str, list[str]] = {}
         """The files of the change whose edits are made in a file."""
 
-    def land(self, sources: Sources, watch: Watch | None) -> Landing:
-        self._sources = sources
-        files: list[LandedFile] = []
-        for name, versions in sources.items():
+    def land(self, name: str, watch: Watch | None) -> Landing:
+        for file, versions in self._sources.items():
             if watch is not None:
-                watch(f"files: porting {name}", len(files), len(sources))
-            files.append(self._port_file(name, *versions))
-        for name in self._roots:
-            self._write(name)
-        rewritten = [
-            self._add_imports(name, sources) for name in self._roots if self._target(name) in self._contents
-        ]
-        for name in dict.fromkeys(name for names in rewritten for name in names):
-            self._write(name)
-        for file in files:
-            self._mark_unchanged(file)
-        if self._name:
-            self._mark(files)
-        named = {name for file in files for name in (file.file, file.onto, self._target(file.file))}
-        concerned = named.union(self._roots, self._contents, self._marked)
+                watch(f"files: porting {file}", len(self._files), len(self._sources))
+            self._files.append(self._port_file(file, *versions))
+        for file in self._roots:
+            self._write(file)
+        for file, content in list(self._written()):
+            if self._add_imports(file, content):
+                self._write(file)
+        for landed in self._files:
+            self._mark_unchanged(landed)
+        marked = self._mark(name) if name else {}
+        named = {
+            file for landed in self._files for file in (landed.file, landed.onto, self._target(landed.file))
+        }
+        concerned = named.union(self._roots, self._contents, marked)
         return Landing(
-            files, self._contents, self._contents | self._marked, frozenset(concerned), self._roots
+            self._files, self._contents, self._contents | marked, frozenset(concerned), self._roots
         )
 
-    def invalid(self, files: Sequence[LandedFile]) -> dict[Key, Refusal]:
-        """Return the edits that leave a function, or otherwise the file, invalid Python."""
-        refusals: dict[Key, Refusal] = {}
+    def invalid(self) -> Iterator[tuple[Key, Refusal]]:
+        """Yield the edits that leave a function, or otherwise the file, invalid Python."""
         for name, content in self._written():
             if fault_of(content) is not None:
-                edits = self._inside(name, files)
+                edits = self._inside(name)
                 within = [edit for edit in edits if not self._is_valid_around(edit)]
                 why = Outcome.UNMET, "the result would not be valid Python"
-                refusals |= {edit.key: why for edit in within or edits if edit.key}
-        return refusals
+                yield from ((edit.key, why) for edit in within or edits if edit.key)
 
-    def disturbing(self) -> dict[Key, Refusal]:
-        """Return the edits that leave a statement unreachable, or reverse the order of this tree's."""
+    def disturbing(self) -> Iterator[tuple[Key, Refusal]]:
+        """Yield the edits that leave a statement unreachable, or reverse the order of this tree's."""
         edits = self._merging.disturbing()
-        return {edit.key: (Outcome.CONFLICT, reason) for edit, reason in edits if edit.key is not None}
+        yield from ((edit.key, (Outcome.CONFLICT, reason)) for edit, reason in edits if edit.key)
 
-    def unmet(self, files: Sequence[LandedFile], sources: Sources) -> dict[Key, Refusal]:
-        """Return the edits that leave a name undefined in their file that the change's file defines, and what it is."""
-        refusals: dict[Key, Refusal] = {}
-        left = [edit for file in files for edit in file.edits if edit.outcome in NOT_MADE]
+    def unmet(self) -> Iterator[tuple[Key, Refusal]]:
+        """Yield the edits that leave a name undefined in their file that the change's file defines, and what it is."""
+        left = [edit for file in self._files for edit in file.edits if edit.outcome in NOT_MADE]
         for name, content in self._written():
-            theirs = (sources[file][1] or b"" for file in self._from[name])
-            imports = [line for item in self._roots[name].walk() if item.is_import for line in imported(item)]
+            theirs = (self._sources[file][1] or b"" for file in self._from[name])
+            imports = all_imported(self._roots[name].walk())
             for missing in self._trees.undefined(name, content, *theirs):
-                for edit in self._inside(name, files):
+                for edit in self._inside(name):
                     assert edit.key is not None
                     item, part = edit.key
                     text = item.head if part else item.own
-                    if missing in words(edit.wanted or text) or missing in _defined(item):
+                    if missing in words(edit.wanted or text):
                         home = next((edit.site for edit in left if _binds(edit, missing)), "")
                         where = f", since the edit of {home} is not made" if home else " in this tree"
                         where = (
                             ", but imported for type checkers" if missing in map(bound, imports) else where
                         )
-                        refusals[edit.key] = Outcome.UNMET, f"{missing} is not defined{where}"
-        return refusals
+                        yield edit.key, (Outcome.UNMET, f"{missing} is not defined{where}")
 
-    def repeating(self, files: Sequence[LandedFile], sources: Sources) -> dict[Key, Refusal]:
-        """Return the edits of which this tree has a variant of its own."""
+    def repeating(self) -> Iterator[tuple[Key, Refusal]]:
+        """Yield the edits of which this tree has a variant of its own."""
         outlines: dict[str, tuple[Item, Item]] = {}
-        for name, (before, after) in sources.items():
-            with suppress(NoOutlineError, UnicodeDecodeError):
-                if name.endswith(".py"):
-                    outlines[name] = self._known.of(before or b""), self._known.of(after or b"")
+        python = ((name, texts) for name, texts in self._sources.items() if name.endswith(".py"))
+        for name, (before, after) in python:
+            base, theirs = self._outline_of(before or b""), self._outline_of(after or b"")
+            if base is not None and theirs is not None:
+                outlines[name] = base, theirs
         names = new_names(*([pair[side] for pair in outlines.values()] for side in (0, 1)))
-        refusals: dict[Key, Refusal] = {}
-        for file in files:
-            if file.file in outlines:
-                base, theirs = outlines[file.file]
-                for edit in file.edits:
-                    if edit.key is not None and edit.key[0].root is theirs:
-                        variant = variant_of(edit, base, names)
-                        why = Outcome.CONFLICT, f"this tree has a variant of it: `{variant}`"
-                        refusals |= {edit.key: why} if variant else {}
-        return refusals
-
-    def of_another_kind(self, files: Sequence[LandedFile]) -> dict[Key, Refusal]:
-        """Return the edits of classes whose base class is of another kind in this tree."""
-        refusals: dict[Key, Refusal] = {}
-        for file in files:
+        for file in (file for file in self._files if file.file in outlines):
+            base, theirs = outlines[file.file]
             for edit in file.edits:
-                home = edit.place and next(
-                    (n for n, root in self._roots.items() if edit.place.root is root), ""
-                )
+                is_new = edit.key is not None and edit.key[0].root is theirs
+                variant = variant_of(edit, base, names) if is_new else ""
+                if edit.key is not None and variant:
+                    yield edit.key, (Outcome.CONFLICT, f"this tree has a variant of it: `{variant}`")
+
+    def of_another_kind(self) -> Iterator[tuple[Key, Refusal]]:
+        """Yield the edits of classes whose base class is of another kind in this tree."""
+        for file in self._files:
+            for edit in file.edits:
+                home = home_of(edit, self._roots)
                 if edit.key is not None and home:
                     item, part = edit.key
                     reason = self._another_kind(item, file.file, home, head_only=bool(part))
-                    refusals |= {edit.key: (Outcome.CONFLICT, reason)} if reason else {}
-        return refusals
+                    yield from [(edit.key, (Outcome.CONFLICT, reason))] if reason else []
 
     def _another_kind(self, item: Item, file: str, home: str, *, head_only: bool) -> str:
         """Return how a base class differs in kind for an item of a file of the change, ``home`` in this tree."""
 
         def read_theirs(name: str) -> Item | None:
             _, after = self._sources.get(name, (None, None))
-            with suppress(NoOutlineError, UnicodeDecodeError):
-                return self._trees.outline(name, onto=False) if after is None else self._known.of(after)
-            return None
+            return self._trees.outline(name, onto=False) if after is None else self._outline_of(after)
 
         theirs, ours = (read_theirs, file), (partial(self._trees.outline, onto=True), home)
         return another_kind(item, head_only, theirs, ours)
@@ -339,39 +298,39 @@ class _Landing:
         """Return whether a file, which is as the change found it, takes its classes: by the kinds of their bases."""
         if not file.endswith(".py") or not may_depend(before, after):
             return True
-        with suppress(NoOutlineError, UnicodeDecodeError):
-            codes = {item.code for item in self._known.of(before).walk()}
-            new = (item for item in self._known.of(after).walk() if item.code not in codes)
-            return not any(self._another_kind(item, file, home, head_only=False) for item in new)
-        return True
+        base, theirs = self._outline_of(before), self._outline_of(after)
+        if base is None or theirs is None:
+            return True
+        codes = {item.code for item in base.walk()}
+        new = (item for item in theirs.walk() if item.code not in codes)
+        return not any(self._another_kind(item, file, home, head_only=False) for item in new)
 
-    def report_orphans(self, files: Sequence[LandedFile], sources: Sources) -> None:
+    def report_orphans(self) -> None:
         """Say which changed files nothing imports any more."""
-        for file in files:
-            is_python = file.file.endswith(".py") and None not in sources[file.file]
+        for file in self._files:
+            is_python = file.file.endswith(".py") and None not in self._sources[file.file]
             made = {Outcome.LANDED, Outcome.CHANGED}
             if is_python and file.outcome in made and self._trees.is_orphan(file.file, file.onto):
-                reason = "nothing in this tree imports the file any more"
-                file.edits.append(EditOutcome("", Outcome.CHANGED, reason))
+                file.add(Outcome.CHANGED, "nothing in this tree imports the file any more")
 
-    def adapted(self, sources: Sources) -> dict[Key, Refusal]:
-        """Return the edits of statements that this tree has in a form of its own."""
-        roots = {self._known.of(sources[name][0] or b"") for names in self._from.values() for name in names}
-        return {
-            edit.key: (Outcome.CONFLICT, edit.reason)
-            for edit in self._merging.log.edits
-            if edit.outcome is Outcome.CHANGED and edit.key is not None and edit.base_text
-            if (edit.wanted or edit.key[0].root in roots) and not edit.key[0].is_import
-        }
+    def adapted(self) -> Iterator[tuple[Key, Refusal]]:
+        """Yield the edits of statements that this tree has in a form of its own."""
+        files = (file for files in self._from.values() for file in files)
+        roots = {self._outline_of(self._sources[file][0] or b"") for file in files}
+        for edit in self._merging.log.edits:
+            if edit.outcome is Outcome.CHANGED and edit.key is not None and edit.base_text:
+                item, _ = edit.key
+                if (edit.wanted or item.root in roots) and not item.is_import:
+                    yield edit.key, (Outcome.CONFLICT, edit.reason)
 
-    def lay_out(self, sources: Sources, landing: Landing) -> None:
+    def lay_out(self) -> None:
         """Give each file the layout that a merge by lines gives it, where that has the same code."""
         for name, content in self._written():
             homes, ours = self._from[name], self._trees.onto.read(name) or b""
-            before, after = sources[homes[0]]
+            before, after = self._sources[homes[0]]
             if len(homes) == 1 and before is not None and after is not None:
                 text = laid_out(decoded(before), decoded(after), decoded(ours), decoded(content))
-                landing.contents[self._target(name)] = encoded(text, ours)
+                self._contents[self._target(name)] = encoded(text, ours)
 
     def _written(self) -> Iterator[tuple[str, bytes]]:
         """Yield each merged file that changes, by its name before, and its new content."""
@@ -380,12 +339,10 @@ class _Landing:
             if content is not None:
                 yield name, content
 
-    def _inside(self, name: str, files: Sequence[LandedFile]) -> list[EditOutcome]:
+    def _inside(self, name: str) -> list[EditOutcome]:
         """Return the edits that were made in a file."""
-        edits = [edit for file in files for edit in file.edits if edit.key is not None and edit.place]
-        return [
-            edit for edit in edits if edit.place and self._roots[name] in (edit.place, *edit.place.ancestors)
-        ]
+        edits = (edit for file in self._files for edit in file.edits if edit.key is not None)
+        return [edit for edit in edits if home_of(edit, self._roots) == name]
 
     def _is_valid_around(self, edit: EditOutcome) -> bool:
         function = edit.place.function if edit.place is not None else None
@@ -407,45 +364,39 @@ class _Landing:
         if target != name:
             self._contents[name] = None
 
-    def _mark(self, files: Sequence[LandedFile]) -> None:
-        """Write markers at the conflicts, and note which edits have none."""
-        every = [edit for file in files for edit in file.edits]
+    def _mark(self, name: str) -> dict[str, bytes | None]:
+        """Return the files with markers at their conflicts, and note which edits have none."""
+        every = [edit for file in self._files for edit in file.edits]
         numbers = {edit: number for number, edit in enumerate(every, 1)}
         marked: set[int] = set()
-        for name, root in self._roots.items():
-            text, marked_here = self._merging.marked(root, self._name, numbers)
+        contents: dict[str, bytes | None] = {}
+        for file, root in self._roots.items():
+            text, marked_here = self._merging.marked(root, name, numbers)
             if marked_here:
-                before = self._trees.onto.read(name) or b""
-                self._marked[self._target(name)] = encoded(text, before)
+                contents[self._target(file)] = encoded(text, self._trees.onto.read(file) or b"")
                 marked |= marked_here
-        for file in files:
-            file.edits = [
+        for landed in self._files:
+            landed.edits = [
                 replace(edit, reason=f"{edit.reason}; {_UNMARKED}")
                 if edit.outcome in NOT_MADE and numbers[edit] not in marked
                 else edit
-                for edit in file.edits
+                for edit in landed.edits
             ]
+        return contents
 
-    def _add_imports(self, name: str, sources: Sources) -> tuple[str, ...]:
-        """Add imports that the new code of a file needs and the file lacks; return the files to write again."""
-        content = self._contents[self._target(name)]
-        imports: dict[str, str] = {}
-        for file in self._from[name]:
-            after = sources[file][1]
-            try:
-                imports |= {} if after is None else _imports(self._known.of(after))
-            except (NoOutlineError, UnicodeDecodeError):
-                continue
-        if content is None or not imports:
-            return ()
+    def _add_imports(self, name: str, content: bytes) -> bool:
+        """Add imports that the new code of a file needs and the file lacks; return whether it does."""
+        roots = [self._outline_of(self._sources[file][1] or b"") for file in self._from[name]]
+        needed = [line for root in roots if root is not None for line in all_imported(root.children)]
+        imports = {bound(line): line for line in needed}
         lines = [
             line
-            for missing in self._trees.undefined(name, content)
+            for missing in (self._trees.undefined(name, content) if imports else ())
             if missing in imports and (line := self._trees.importing(imports[missing]))
         ]
         for line in dict.fromkeys(lines):
             self._merging.add_import(self._roots[name], line)
-        return (name,) if lines else ()
+        return bool(lines)
 
     def _mark_unchanged(self, file: LandedFile) -> None:
         """Set the outcome of edits that change nothing to already applied."""
@@ -466,11 +417,11 @@ class _Landing:
         if target == landed.file:
             return
         if target == landed.onto:
-            landed.edits.append(EditOutcome("", Outcome.ALREADY, f"already renamed to {target}"))
+            landed.add(Outcome.ALREADY, f"already renamed to {target}")
             return
         self._moves[landed.onto] = target
         landed.notes.append(f"renamed {landed.onto} to {target}")
-        landed.edits.append(EditOutcome("", Outcome.LANDED))
+        landed.add(Outcome.LANDED)
 
     def _port_file(self, name: str, before: bytes | None, after: bytes | None) -> LandedFile:
         if before is None:
@@ -478,28 +429,18 @@ class _Landing:
         onto = self._trees.file(name)
         if onto is None:
             landed = LandedFile(name, name)
-            outcome = Outcome.ALREADY if after is None else Outcome.NO_SITE
-            reason = "" if after is None else f"the tree has no {name}"
-            if (
-                after is not None
-                and name.endswith(".py")
-                and self._port_moved_definitions(landed, before, after)
-            ):
-                return landed
-            landed.edits.append(EditOutcome("", outcome, reason))
+            if after is None:
+                landed.add(Outcome.ALREADY)
+            elif not (name.endswith(".py") and self._port_moved_definitions(landed, before, after)):
+                landed.add(Outcome.NO_SITE, f"the tree has no {name}")
             return landed
         landed = LandedFile(name, onto)
         if onto != name:
             landed.notes.append(f"{name} is {onto} in this tree")
         target = self._target(name)
         if target not in {name, onto} and self._trees.onto.read(target) not in {None, after}:
-            landed.edits.append(
-                EditOutcome(
-                    "",
-                    Outcome.CONFLICT,
-                    f"the change renames the file to {target}, and this tree has another",
-                )
-            )
+            reason = f"the change renames the file to {target}, and this tree has another"
+            landed.add(Outcome.CONFLICT, reason)
             return landed
         self._rename(landed)
         ours = self._trees.onto.read(onto) or b""
@@ -509,7 +450,7 @@ class _Landing:
             self._keep_file(landed, ours)
         elif ours == before and not self._merging.log.refused and self._fits(name, onto, before, after):
             self._put(onto, after)
-            landed.edits.append(EditOutcome("", Outcome.LANDED))
+            landed.add(Outcome.LANDED)
         else:
             self._merge(landed, before, after, ours)
         return landed
@@ -519,35 +460,28 @@ class _Landing:
         if self._target(landed.onto) != landed.onto:
             self._put(landed.onto, ours)
         elif not landed.edits:
-            landed.edits.append(EditOutcome("", Outcome.ALREADY))
+            landed.add(Outcome.ALREADY)
 
     def _add_file(self, name: str, after: bytes) -> LandedFile:
         landed = LandedFile(name, name)
         ours = self._trees.onto.read(name)
         if ours is None:
             self._contents[name] = after
-            landed.edits.append(EditOutcome("", Outcome.LANDED))
+            landed.add(Outcome.LANDED)
         elif not _same(ours, after):
-            landed.edits.append(
-                EditOutcome("", Outcome.CONFLICT, "the change adds the file, and this tree has another")
-            )
+            landed.add(Outcome.CONFLICT, "the change adds the file, and this tree has another")
         elif _has_own_comments(after, ours):
-            reason = "this tree has the file, without the comments of the change"
-            landed.edits.append(EditOutcome("", Outcome.KEPT, reason))
+            landed.add(Outcome.KEPT, "this tree has the file, without the comments of the change")
         else:
-            landed.edits.append(EditOutcome("", Outcome.ALREADY))
+            landed.add(Outcome.ALREADY)
         return landed
 
     def _delete_file(self, landed: LandedFile, before: bytes, ours: bytes) -> None:
         if _same(ours, before) and not _has_own_comments(ours, before):
             self._contents[landed.onto] = None
-            landed.edits.append(EditOutcome("", Outcome.LANDED))
+            landed.add(Outcome.LANDED)
         else:
-            landed.edits.append(
-                EditOutcome(
-                    "", Outcome.CONFLICT, "the change deletes the file, and this tree's version differs"
-                )
-            )
+            landed.add(Outcome.CONFLICT, "the change deletes the file, and this tree's version differs")
 
     def _merge(self, landing: LandedFile, before: bytes, after: bytes, ours: bytes) -> None:
         reason = "the file is not text, and this tree's version differs"
@@ -558,16 +492,16 @@ class _Landing:
             )
             texts = (*change, decoded(ours))
         except UnicodeDecodeError:
-            landing.edits.append(EditOutcome("", Outcome.CONFLICT, reason))
+            landing.add(Outcome.CONFLICT, reason)
             return
-        root = self._trees.outline(landing.onto, onto=True) if landing.onto.endswith(".py") else None
-        try:
-            base, theirs = self._known.of(before), self._known.of(after)
-        except NoOutlineError:
-            root = None
-        if root is None:
+        is_python = landing.onto.endswith(".py")
+        root = self._trees.outline(landing.onto, onto=True) if is_python else None
+        base, theirs = (
+            (self._outline_of(before), self._outline_of(after)) if root is not None else (None, None)
+        )
+        if root is None or base is None or theirs is None:
             text, edits = lines.merged(*texts)
-            reason = _unreachable(*texts[1:], text) if landing.onto.endswith(".py") else ""
+            reason = unreachable_in(*texts[1:], text) if is_python else ""
             if reason:
                 landed = Outcome.LANDED
                 edits = [
@@ -611,36 +545,19 @@ class _Landing:
 
     def _port_moved_definitions(self, landed: LandedFile, before: bytes, after: bytes) -> bool:
         """Make the edits of a file that the tree lacks in its definitions elsewhere."""
-        try:
-            base, theirs = self._known.of(before), self._known.of(after)
-        except (NoOutlineError, UnicodeDecodeError):
+        base, theirs = self._outline_of(before), self._outline_of(after)
+        if base is None or theirs is None:
             return False
-        self._record_edits(landed, lambda: self._merging.merge_moved_definitions(landed.file, base, theirs))
+        reason = f"the tree has no {landed.file}"
+        self._record_edits(landed, lambda: self._merging.merge_moved(base, theirs, reason))
         return True
-
-
-def _unreachable(theirs: str, ours: str, result: str) -> str:
-    """Return why a merge by lines leaves a statement unreachable; empty if none is, or a text is not Python."""
-    try:
-        trees = [parsed(text) for text in (theirs, ours, result)]
-        return next((fault.reason for fault in unreachable(*([tree] for tree in trees))), "")
-    except INVALID:
-        return ""
-
-
-def _imports(module: Item) -> dict[str, str]:
-    """Return the names that a file's top-level imports bind, each as an import of that name alone."""
-    lines = [line for item in module.children if item.is_import for line in imported(item)]
-    return {line.split()[-1].partition(".")[0]: line for line in lines}
 
 
 def _same(one: bytes, other: bytes) -> bool:
     if one == other:
         return True
-    try:
-        return outline(decoded(one)).code == outline(decoded(other)).code
-    except (NoOutlineError, UnicodeDecodeError):
-        return False
+    left, right = outlined(one), outlined(other)
+    return left is not None and right is not None and left.code == right.code
 
 
 def _has_own_comments(ours: bytes, before: bytes) -> bool:

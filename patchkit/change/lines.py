@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import io
 from collections import Counter
-from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import accumulate, groupby, takewhile
+from typing import TYPE_CHECKING, AnyStr, NamedTuple
 
 from patchkit.change.edits import EditOutcome, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 _CONTEXT = 3
@@ -60,14 +60,10 @@ def clean(base: str, theirs: str, ours: str) -> str | None:
     return text if {edit.outcome for edit in edits} <= {Outcome.LANDED, Outcome.ALREADY} else None
 
 
-def hunks(one: Sequence[str], other: Sequence[str]) -> list[LineHunk]:
+def hunks(one: list[str], other: list[str]) -> list[LineHunk]:
     """Return what differs in the lines of two texts."""
     # Most lines at both ends are equal, and a comparison takes long.
-    least = min(len(one), len(other))
-    start = next((index for index in range(least) if one[index] != other[index]), least)
-    end = next(
-        (index for index in range(least - start) if one[-1 - index] != other[-1 - index]), least - start
-    )
+    start, end = common_ends(one, other)
     base_units, other_units = _units(one[start : len(one) - end]), _units(other[start : len(other) - end])
     offsets = list(accumulate(map(len, base_units), initial=start))
     codes = difflib.SequenceMatcher(None, base_units, other_units, autojunk=False).get_opcodes()
@@ -76,6 +72,16 @@ def hunks(one: Sequence[str], other: Sequence[str]) -> list[LineHunk]:
         for tag, first, last, low, high in codes
         if tag != "equal"
     ]
+
+
+def common_ends(*rows: list[AnyStr]) -> tuple[int, int]:
+    """Return how many lines at the start of some texts, and how many of the others at the end, are equal in all."""
+    start = _equal_at_start(rows)
+    return start, _equal_at_start([row[start:][::-1] for row in rows])
+
+
+def _equal_at_start(rows: Iterable[list[AnyStr]]) -> int:
+    return sum(1 for _ in takewhile(lambda lines: len({*lines}) == 1, zip(*rows, strict=False)))
 
 
 def _units(lines: Sequence[str]) -> list[tuple[str, ...]]:
@@ -101,13 +107,7 @@ def with_block(base: bytes, theirs: bytes, ours: bytes) -> bytes | None:
     has those of ``theirs`` too. This checks nothing else, and is much faster than a merge.
     """
     base_lines, their_lines = base.splitlines(keepends=True), theirs.splitlines(keepends=True)
-    length = min(len(base_lines), len(their_lines))
-    start = next((index for index in range(length) if base_lines[index] != their_lines[index]), length)
-    # The equal lines at the end do not overlap those at the start.
-    same = next(
-        (index for index in range(length - start) if base_lines[-1 - index] != their_lines[-1 - index]),
-        length - start,
-    )
+    start, same = common_ends(base_lines, their_lines)
     first, last = max(start - _CONTEXT, 0), max(same - _CONTEXT, 0)
     old, new = (b"".join(lines[first : len(lines) - last]) for lines in (base_lines, their_lines))
     text, old, new = (b"\n" + text for text in (ours, old, new))

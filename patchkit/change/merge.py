@@ -27,7 +27,7 @@ from patchkit.change.correspondence import Correspondence
 from patchkit.change.edits import EditLog, EditOutcome, Outcome
 from patchkit.change.effects import order_matters
 from patchkit.change.imports import bound, import_of, import_place, imported, joined
-from patchkit.change.outline import NoOutlineError, outline
+from patchkit.change.outline import NoOutlineError, dedented, outline
 from patchkit.change.output import Output
 from patchkit.change.policy import Policy
 from patchkit.change.regions import Region, blocks_of, marked_numbers
@@ -36,7 +36,7 @@ from patchkit.change.statements import merged_header, merged_statement
 from patchkit.lines import lines_with_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from patchkit.change.alignment import Chunk
     from patchkit.change.edits import Refusal
@@ -70,22 +70,23 @@ class Merge:
     def make(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make the changes from ``base`` to ``theirs`` in ``ours``; all three are files."""
         # An item added at the end may include the comments that were there.
-        self._merge_tail(base, theirs, ours)
+        tail = self._merged_comments(base, theirs, ours, [item.tail for item in (base, theirs, ours)])
+        self.output.write_tail(ours, tail)
         self._merge_parts(base, theirs, ours)
 
-    def merge_moved_definitions(self, file: str, base: Item, theirs: Item) -> None:
-        """Make the changes between two versions of a file that the tree lacks, in its definitions elsewhere."""
-        reason = f"the tree has no {file}"
+    def merge_moved(self, base: Item, theirs: Item, reason: str, owner: Item | None = None) -> None:
+        """Make the changes in the parts of a file that the tree lacks, or of a class (``owner``), where these are."""
         pairs = self.correspondence.parts(base, theirs)
         for one, other in pairs.items():
-            if one.dedented != other.dedented and one.is_definition:
+            if one.dedented == other.dedented:
+                continue
+            if one.is_definition:
                 self._change_elsewhere(one, other)
-            elif one.dedented != other.dedented and not (
-                one.is_import or self._change_value_elsewhere(one, other)
-            ):
-                self.log.record(one, Outcome.NO_SITE, reason, theirs=other)
-        for item in (item for item in theirs.children if item not in pairs.values() and not item.is_import):
-            self.log.record(item, Outcome.NO_SITE, reason, theirs=item)
+            elif owner or not (one.is_import or self._change_value_elsewhere(one, other)):
+                self.log.record(owner or one, Outcome.NO_SITE, reason, theirs=other)
+        for item in (item for item in theirs.children if item not in pairs.values()):
+            if owner or not item.is_import:
+                self.log.record(owner or item, Outcome.NO_SITE, reason, theirs=item)
 
     def marked(self, root: Item, name: str, numbers: Mapping[EditOutcome, int]) -> tuple[str, frozenset[int]]:
         """Return a file with markers at its conflicts, and the numbers of the edits in conflict.
@@ -122,11 +123,10 @@ class Merge:
 
     def _merge_item(self, base: Item, theirs: Item, ours: Item) -> None:
         """Make the changes between two versions of an item in the tree's version."""
-        self._merge_lead(base, theirs, ours)
-        base_text, theirs_text = (
-            self._renamed(base.own_dedented, ours),
-            self._renamed(theirs.own_dedented, ours),
-        )
+        lead = self._merged_comments(base, theirs, ours, [item.lead for item in (base, theirs, ours)])
+        if lead != ours.lead:
+            self.output.write_lead(ours, lead)
+        base_text, theirs_text = (self._renamed(item.own_dedented, ours) for item in (base, theirs))
         if base_text == theirs_text:
             return
         # A class is compared part by part.
@@ -151,7 +151,7 @@ class Merge:
         elif theirs.code == ours.code and base.code != theirs.code:
             self._record_present(base, theirs, ours)
         else:
-            self._merge_texts(base, theirs, ours)
+            self._merge_texts(base, theirs, ours, (base_text, theirs_text))
 
     def _has_lost_comment(self, base: Item, theirs: Item, ours: Item) -> bool:
         """Return whether a comment behind the last statement, which this tree removed, is inside in the change."""
@@ -167,18 +167,21 @@ class Merge:
         else:
             self.log.record(theirs, Outcome.ALREADY)
 
-    def _merge_texts(self, base: Item, theirs: Item, ours: Item) -> None:
-        base_text, theirs_text = (
-            self._renamed(base.own_dedented, ours),
-            self._renamed(theirs.own_dedented, ours),
-        )
+    def _merge_texts(self, base: Item, theirs: Item, ours: Item, texts: tuple[str, str]) -> None:
+        """Make the changes in an item as a whole; ``texts`` are those of base and theirs with this tree's names."""
+        base_text, theirs_text = texts
         ours_text = ours.own_dedented
         if base.code == ours.code and not loses_comments(ours_text, base_text, theirs_text):
             result = theirs_text
         elif base.code == theirs.code:
             self._record_kept(base, theirs, ours, "this tree's version differs")
             return
-        elif base.children or theirs.children or ours.children or not self._may_merge(base):
+        elif (
+            (self.policy is Policy.REFUSE and not base.is_import)
+            or base.children
+            or theirs.children
+            or ours.children
+        ):
             self.log.conflict(base, theirs, ours, "this tree's version differs too much to merge")
             return
         else:
@@ -197,13 +200,9 @@ class Merge:
                 self.log.record(theirs, Outcome.ALREADY)
                 return
         self.output.write(ours, result)
-        outcome = Outcome.LANDED if base.code == ours.code and result == theirs_text else Outcome.CHANGED
-        reason = "" if outcome is Outcome.LANDED else "this tree's statement differs"
-        self.log.record(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
-
-    def _may_merge(self, base: Item) -> bool:
-        """Return whether a change may be made in another form of what it changes."""
-        return self.policy is Policy.ADAPT or base.is_import
+        is_same = base.code == ours.code and result == theirs_text
+        reason = "" if is_same else "this tree's statement differs"
+        self.log.record(base, Outcome.made(reason), reason, theirs=theirs, ours=ours, key=(theirs, ""))
 
     def _record_kept(self, base: Item, theirs: Item, ours: Item, what: str) -> None:
         """Record that the tree's comments and layout of an item are kept, unless the change's comments are there."""
@@ -225,30 +224,19 @@ class Merge:
             base, Outcome.KEPT, f"{what}, so its {kept} was not changed", theirs=theirs, ours=ours
         )
 
-    def _merge_lead(self, base: Item, theirs: Item, ours: Item) -> None:
-        """Make the change of the comments above an item, unless the tree has other comments."""
-        result = self._merged_comments(base, theirs, ours, lambda item: item.lead)
-        if result is not None:
-            self.output.write_lead(ours, result)
+    def _merged_comments(self, base: Item, theirs: Item, ours: Item, texts: Sequence[str]) -> str:
+        """Return the changed comments above an item or at the end of a file, those of three versions; record it.
 
-    def _merge_tail(self, base: Item, theirs: Item, ours: Item) -> None:
-        """Make the change of the comments at the end of the file, unless the tree has other comments."""
-        result = self._merged_comments(base, theirs, ours, lambda item: item.tail)
-        if result is not None:
-            self.output.write_tail(ours, result)
-
-    def _merged_comments(self, base: Item, theirs: Item, ours: Item, of: Callable[[Item], str]) -> str | None:
-        """Return the changed comments; None, and a record of it, if the tree's comments are kept."""
-        base_text, theirs_text, ours_text = map(of, (base, theirs, ours))
-        old, new, current = (stripped_lines(text) for text in (base_text, theirs_text, ours_text))
+        The tree's comments are kept if they are others.
+        """
+        base_text, theirs_text, ours_text = texts
+        old, new, current = map(stripped_lines, texts)
         if old == new:
-            result = merged_blank_lines(base_text, theirs_text, ours_text)
-            return result if result != ours_text else None
+            return merged_blank_lines(base_text, theirs_text, ours_text)
         comments = remaining_comments(old, new, ours_text)
         if new == current or comments == ours_text:
             self.log.record(theirs, Outcome.ALREADY)
-            result = spaced(base_text, theirs_text, ours_text, ours_text)
-            return result if result != ours_text else None
+            return spaced(base_text, theirs_text, ours_text, ours_text)
         if current == old:
             self.log.record(theirs, Outcome.LANDED)
             return tokens.shifted(theirs_text, theirs.indent, ours.indent)
@@ -261,52 +249,48 @@ class Merge:
         has_own = loses_comments(ours_text, base_text, theirs_text)
         if self.policy is Policy.REFUSE or (has_own and not is_added):
             self.log.record(base, Outcome.KEPT, reason, theirs=theirs, ours=ours)
-            return None
+            return ours_text
         if not has_own:
             reason = "" if is_added else f"this tree has removed the comment {where} that the change replaces"
-        outcome = Outcome.CHANGED if reason else Outcome.LANDED
-        self.log.record(base, outcome, reason, theirs=theirs, ours=ours)
+        self.log.record(base, Outcome.made(reason), reason, theirs=theirs, ours=ours)
         result = with_added(base_text, tokens.shifted(theirs_text, theirs.indent, ours.indent), ours_text)
         return (
             spaced(base_text, theirs_text, ours_text, result) if current else spaced_as(theirs_text, result)
         )
 
     def _merge_header(self, base: Item, theirs: Item, ours: Item) -> None:
-        base_text, theirs_text = (
-            self._renamed(base.head_dedented, ours),
-            self._renamed(theirs.head_dedented, ours),
-        )
+        base_text, theirs_text = (self._renamed(item.head_dedented, ours) for item in (base, theirs))
         ours_text, region = ours.head_dedented, Region(ours)
+        sides = base.head_dedented, theirs.head_dedented
         if (
             base_text == theirs_text
             or not base_text
             or self.log.is_refused((theirs, "head"), base=base, theirs=theirs, region=region)
         ):
             return
-        if ours_text == base_text or " ".join(ours_text.split()) == " ".join(base_text.split()):
-            result, outcome = theirs_text, Outcome.LANDED
+        result, reason = theirs_text, "this tree's header differs"
+        if ours_text.split() == base_text.split():
+            reason = ""
         elif tokens.words(base_text) == tokens.words(theirs_text):
-            self._record_kept(base, theirs, ours, "this tree's header differs")
+            self._record_kept(base, theirs, ours, reason)
             return
-        elif " ".join(tokens.words(ours_text)) == " ".join(tokens.words(theirs_text)):
+        elif tokens.words(ours_text) == tokens.words(theirs_text):
             self.log.record(theirs, Outcome.ALREADY)
             return
         elif self.policy is Policy.REFUSE:
-            reason = "this tree's header differs"
-            self.log.reject(base.site, reason, (base.head_dedented, theirs.head_dedented), region)
+            self.log.reject(base.site, reason, sides, region)
             return
         else:
             try:
-                result, outcome = merged_header(base_text, theirs_text, ours_text, ours.kind), Outcome.CHANGED
+                result = merged_header(base_text, theirs_text, ours_text, ours.kind)
             except tokens.ClashError as error:
-                self.log.reject(base.site, str(error), (base.head_dedented, theirs.head_dedented), region)
+                self.log.reject(base.site, str(error), sides, region)
                 return
             if result == ours_text:
                 self.log.record(theirs, Outcome.ALREADY)
                 return
         self.output.write_head(ours, result)
-        reason = "this tree's header differs" if outcome is Outcome.CHANGED else ""
-        self.log.record(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, "head"))
+        self.log.record(base, Outcome.made(reason), reason, theirs=theirs, ours=ours, key=(theirs, "head"))
 
     def _renamed(self, text: str, ours: Item) -> str:
         """Return a text with the names that locals and parameters have in this tree's function."""
@@ -368,12 +352,14 @@ class Merge:
                 *theirs.children[max(0, chunk.left) : chunk.left + 1],
                 *theirs.children[chunk.right : chunk.right + 1],
             }
+            is_named = any(item.is_definition or item.is_import for item in (*chunk.removed, *chunk.added))
+            is_together = self.policy is Policy.REFUSE and not is_named  # Nothing may be adapted.
             refusal = self._refused_removal(alignment, chunk)
             if conflicting & neighbours and not base.is_scope:
                 self._reject_chunk(alignment, chunk, "it is next to a conflict")
             elif refusal:
                 self._reject_chunk(alignment, chunk, refusal)
-            elif not (chunk.removed and chunk.added) or (base.is_scope and not self._is_exchange(chunk)):
+            elif not (chunk.removed and chunk.added) or (base.is_scope and not is_together):
                 self._exchange(alignment, chunk)
             else:
                 self._replace(alignment, chunk)
@@ -393,7 +379,7 @@ class Merge:
             self.log.reject(base.site, reason, ("", theirs.dedented), alignment.region_at(theirs))
             return
         point = alignment.insertion_point([theirs])
-        position = alignment.ours.children.index(ours)
+        position = ours.position
         if point.container is not alignment.ours or not point.is_usable:
             self.log.conflict(
                 base, theirs, ours, point.reason or "its new place is in another block in this tree"
@@ -414,8 +400,7 @@ class Merge:
                 reason = "the code that it moves past uses the same names"
             elif not reason and not self._is_same(base, ours):
                 reason = "this tree's version of the moved statement differs"
-            outcome = Outcome.CHANGED if reason else Outcome.LANDED
-            self.log.record(base, outcome, reason, theirs=theirs, ours=ours, key=(theirs, ""))
+            self.log.record(base, Outcome.made(reason), reason, theirs=theirs, ours=ours, key=(theirs, ""))
 
     def _change(self, alignment: Alignment, base: Item, theirs: Item) -> None:
         ours = alignment.to_ours.get(base)
@@ -453,14 +438,7 @@ class Merge:
         elif place is not None:
             self._merge_item(base, theirs, place)
         elif base.kind == "ClassDef" and theirs.kind == "ClassDef":
-            pairs = self.correspondence.parts(base, theirs)
-            for one, other in pairs.items():
-                if one.dedented != other.dedented and one.is_definition:
-                    self._change_elsewhere(one, other)
-                elif one.dedented != other.dedented:
-                    self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=other)
-            for item in (item for item in theirs.children if item not in pairs.values()):
-                self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=item)
+            self.merge_moved(base, theirs, f"the tree has no {base.site}", base)
         else:
             self.log.record(base, Outcome.NO_SITE, f"the tree has no {base.site}", theirs=theirs)
 
@@ -479,9 +457,7 @@ class Merge:
         if self.policy is Policy.ADAPT and theirs.name == base.name and home not in {theirs, base}:
             self._merge_item(base, theirs, home)
             return True
-        base_names, theirs_names = imported(base), imported(theirs)
-        our_names = {name for item in alignment.ours.children if item.is_import for name in imported(item)}
-        unmatched = [name for name in theirs_names if name not in base_names and name not in our_names]
+        unmatched = [name for name in alignment.unimported(theirs) if name not in imported(base)]
         if not unmatched:
             self.log.record(theirs, Outcome.ALREADY)
             return True
@@ -506,7 +482,7 @@ class Merge:
         counterparts = [
             alignment.to_ours.get(one) for one in chunk.removed if not (one.is_definition or one.is_import)
         ]
-        places = [alignment.ours.children.index(item) for item in counterparts if item is not None]
+        places = [item.position for item in counterparts if item is not None]
         if self.policy is Policy.REFUSE and places:
             if len(places) < len(counterparts):
                 return "part of the removed code is not in this tree"
@@ -515,11 +491,6 @@ class Merge:
             ):
                 return "this tree has other code between the removed statements"
         return next(filter(None, (self._refused_change(alignment, one) for one in chunk.removed)), "")
-
-    def _is_exchange(self, chunk: Chunk) -> bool:
-        """Return whether the code of a chunk goes only together, because nothing may be adapted."""
-        is_named = any(item.is_definition or item.is_import for item in (*chunk.removed, *chunk.added))
-        return self.policy is Policy.REFUSE and not is_named
 
     def _exchange(self, alignment: Alignment, chunk: Chunk) -> None:
         """Delete items and insert others; statements are not inserted where one of those that go is a conflict."""
@@ -553,24 +524,20 @@ class Merge:
             pass
         elif loses_comments(ours.own, base.own, ""):
             self.log.conflict(base, None, ours, _COMMENTED)
-        elif self._is_same(base, ours):
-            self._remove(alignment, base, ours)
-            is_displaced = ours.parent is not alignment.ours and not base.is_definition
-            outcome = Outcome.CHANGED if is_displaced else Outcome.LANDED
-            reason = "the deleted code is in another block in this tree" if is_displaced else ""
-            self.log.record(base, outcome, reason, ours=ours, key=(base, ""))
         elif self._is_within(base, ours):
             self._remove(alignment, base, ours)
-            reason = "this tree's version of the deleted code lacks statements of it"
-            self.log.record(base, Outcome.CHANGED, reason, ours=ours, key=(base, ""))
+            is_displaced = ours.parent is not alignment.ours and not base.is_definition
+            reason = "the deleted code is in another block in this tree" if is_displaced else ""
+            if not self._is_same(base, ours):
+                reason = "this tree's version of the deleted code lacks statements of it"
+            self.log.record(base, Outcome.made(reason), reason, ours=ours, key=(base, ""))
         else:
             self.log.conflict(base, None, ours, "the deleted code differs in this tree")
 
     def _remove(self, alignment: Alignment, base: Item, ours: Item) -> None:
         """Delete an item with its comments, but not this tree's own comments and blank lines above it."""
         self.output.delete(ours, remaining_lead(base.lead, ours.lead))
-        parts = () if ours.parent is None else ours.parent.children
-        above = parts[: parts.index(ours)]
+        above = ours.parent.children[: ours.position] if ours.parent is not None else ()
         missing = set(stripped_lines(base.lead)).difference(stripped_lines(ours.lead))
         # Code that came in between has the comments above it now.
         for previous in reversed(above if missing else ()):
@@ -589,11 +556,10 @@ class Merge:
             for item in alignment.ours.children
             if item.is_import and removed.intersection(imported(item))
         ]
-        rows = (
-            [name for item in parts for name in imported(item)]
-            for parts in (alignment.base.children, alignment.ours.children)
+        before, after = (
+            Counter(name for item in version.children for name in imported(item))
+            for version in (alignment.base, alignment.ours)
         )
-        before, after = map(Counter, rows)
         paired = alignment.to_ours.get(base)
         if homes and any(after[name] > before[name] for name in removed):
             if self.policy is Policy.REFUSE:
@@ -627,70 +593,66 @@ class Merge:
         if is_there and codes.isdisjoint(one.code for one in chunk.removed):
             self.log.record(chunk.added[0], Outcome.ALREADY)
             return
-        gone = [one for one, item in zip(chunk.removed, counterparts, strict=True) if item is None]
-        # A docstring that has another text in this tree is not absent.
-        missing = next(
-            (one for one in gone if not is_incidental(one) or (one.documentation and alignment.form_of(one))),
-            None,
-        )
-        if missing is not None:
-            where = noted_place(missing, alignment.ours)
-            self._reject_chunk(alignment, chunk, f"part of the replaced code is not in this tree{where}")
+        refusal = self._refused_replacement(alignment, chunk, pairs)
+        if refusal:
+            self._reject_chunk(alignment, chunk, refusal)
             return
         if not pairs:
             self._insert(alignment, chunk)
             return
-        other = next((item for one, item in pairs if not self._is_within(one, item)), None)
-        if other is not None:
-            self._reject_chunk(alignment, chunk, "the replaced code differs in this tree")
-            return
-        refused = next(
-            (item for item in (*chunk.added, *chunk.removed) if (item, "") in self.log.refused), None
-        )
-        if refused is not None:
-            self._reject_chunk(alignment, chunk, self.log.refused[refused, ""])
-            return
-        first = pairs[0][1]
-        assert first.parent is not None
-        position = first.parent.children.index(first)
-        if first.parent.children[position : position + len(pairs)] != tuple(item for _, item in pairs):
-            self._reject_chunk(alignment, chunk, "this tree has other code between the replaced statements")
-            return
-        base_text, wanted = ("".join(item.text for item in items) for items in (chunk.removed, chunk.added))
-        ours_text = "".join([first.own, *(item.text for _, item in pairs[1:])])
-        if loses_comments(ours_text, base_text, wanted):
-            self._reject_chunk(alignment, chunk, _COMMENTED)
-            return
+        first, region = pairs[0][1], Region.of(pairs[0][1])
         for _, item in pairs:
             self.output.delete(item)
-        own_lead = loses_comments(first.lead, base_text, wanted)
+        own_lead = loses_comments(first.lead, *chunk.texts)
         if own_lead:
             lead = remaining_comments(stripped_lines(pairs[0][0].lead), [], first.lead)
-            self.output.insert(first.parent, position, lead or first.lead)
-        self._put(first.parent, position, chunk.added, first.indent, alignment.gone_comments(chunk))
+            self.output.insert(region.inside, region.start, lead or first.lead)
+        self._put(region.inside, region.start, chunk.added, first.indent, alignment.gone_comments(chunk))
         is_same = all(self._is_same(one, item) for one, item in pairs)
         differs = "this tree's version of the replaced code lacks statements of it"
         reason = alignment.displacement(chunk, first) if is_same else differs
         if own_lead and not reason and self.policy is Policy.ADAPT:
             reason = _REWORDED
+        base_text, wanted = chunk.texts
         edit = EditOutcome(
             alignment.base.site,
-            Outcome.CHANGED if reason else Outcome.LANDED,
+            Outcome.made(reason),
             reason,
-            "" if is_same else "".join(one.dedented for one in chunk.removed),
-            "" if is_same else "".join(item.dedented for _, item in pairs),
-            "".join(item.dedented for item in chunk.added),
+            "" if is_same else base_text,
+            "" if is_same else dedented(item for _, item in pairs),
+            wanted,
             first,
             (chunk.added[0], ""),
         )
         self.log.edits.append(edit)
 
+    def _refused_replacement(
+        self, alignment: Alignment, chunk: Chunk, pairs: Sequence[tuple[Item, Item]]
+    ) -> Refusal | str:
+        """Return why the statements of a chunk may not be replaced by others; empty if they may be."""
+        there = dict(pairs)
+        for one in (one for one in chunk.removed if one not in there):
+            # A docstring that has another text in this tree is not absent.
+            if not is_incidental(one) or (one.documentation and alignment.form_of(one)):
+                return f"part of the replaced code is not in this tree{noted_place(one, alignment.ours)}"
+        if not pairs:
+            return ""
+        if not all(self._is_within(*pair) for pair in pairs):
+            return "the replaced code differs in this tree"
+        keys = ((item, "") for item in (*chunk.added, *chunk.removed))
+        refused = next((key for key in keys if key in self.log.refused), None)
+        if refused is not None:
+            return self.log.refused[refused]
+        items = tuple(there.values())
+        region = Region.of(items[0])
+        if region.inside.children[region.start : region.start + len(items)] != items:
+            return "this tree has other code between the replaced statements"
+        ours_text = items[0].own + "".join(item.text for item in items[1:])
+        return _COMMENTED if loses_comments(ours_text, *chunk.texts) else ""
+
     def _reject_chunk(self, alignment: Alignment, chunk: Chunk, refusal: Refusal | str) -> None:
         """Record a conflict of all changes between two items together."""
-        base_text, wanted = (
-            "".join(item.dedented for item in items) for items in (chunk.removed, chunk.added)
-        )
-        self.log.reject(alignment.base.site, refusal, (base_text, wanted), alignment.region(chunk))
+        self.log.reject(alignment.base.site, refusal, chunk.texts, alignment.region(chunk))
 
     def _add_docstring(self, alignment: Alignment, chunk: Chunk) -> None:
         """Insert a new docstring as the first statement; a conflict if the tree has another docstring."""
@@ -702,7 +664,7 @@ class Merge:
             if docstring.documentation == first.documentation:
                 self.log.record(first, Outcome.ALREADY)
             else:
-                base_text = "".join(item.dedented for item in chunk.removed if item.documentation)
+                base_text = dedented(item for item in chunk.removed if item.documentation)
                 reason = "the change adds a docstring, and this tree has another"
                 self.log.reject(
                     alignment.base.site, reason, (base_text, first.dedented), Region.of(docstring)
@@ -726,18 +688,17 @@ class Merge:
         unmatched = alignment.only_in_ours()
         codes = {item.code for item in unmatched}
         names = {item.name: item for item in unmatched if item.is_unique}
-        sources = {bound(name): item for item in unmatched if item.is_import for name in imported(item)}
         added: list[Item] = []
         for item in chunk.added:
-            if item.code in codes or (item.is_import and alignment.is_imported(item)):
+            if item.code in codes or (item.is_import and not alignment.unimported(item)):
                 self.log.record(item, Outcome.ALREADY)
             elif item.is_unique and item.name in names:
                 reason = f"the change adds {item.name}, and this tree has another"
                 region = Region.of(names[item.name])
                 self.log.reject(item.site, reason, ("", item.dedented), region)
-            elif item.is_import and (other := self._imported_otherwise(alignment, item, sources)):
-                reason = f"this tree has `{sources[other].own_dedented.strip()}`"
-                self.log.reject(item.site, reason, ("", item.dedented), Region.of(sources[other]))
+            elif item.is_import and (other := self._imported_otherwise(alignment, item)):
+                reason = f"this tree has `{other.own_dedented.strip()}`"
+                self.log.reject(item.site, reason, ("", item.dedented), Region.of(other))
             elif not self.log.is_refused((item, ""), theirs=item, region=alignment.region_at(item)):
                 added.append(item)
         if not added:
@@ -754,28 +715,21 @@ class Merge:
         self._put(container, point.index, added[is_bare:], container.inner_indent, gone)
         is_reworded = any(gone.get(line) for item in added for line in stripped_lines(item.lead))
         reason = point.reason or (_REWORDED if is_reworded else "")
-        outcome = Outcome.CHANGED if reason else Outcome.LANDED
         place = container.children[point.index - 1] if point.index else container
-        for item in added:
-            self.log.edits.append(
-                EditOutcome(
-                    item.site or alignment.base.site,
-                    outcome,
-                    reason,
-                    point.base_text,
-                    point.ours_text,
-                    place=place,
-                    key=(item, ""),
-                )
-            )
+        site, outcome, texts = alignment.base.site, Outcome.made(reason), (point.base_text, point.ours_text)
+        self.log.edits += [
+            EditOutcome(item.site or site, outcome, reason, *texts, place=place, key=(item, ""))
+            for item in added
+        ]
 
-    def _imported_otherwise(self, alignment: Alignment, added: Item, sources: Mapping[str, Item]) -> str:
-        """Return a name of an import that an import of this tree alone binds to something else; or an empty string."""
+    def _imported_otherwise(self, alignment: Alignment, added: Item) -> Item | None:
+        """Return an import of this tree alone that binds a name of another import to something else."""
         if self.policy is Policy.REFUSE:
-            return ""
-        our_names = {name for item in alignment.ours.children if item.is_import for name in imported(item)}
-        names = [name for name in imported(added) if name not in our_names and " import " in name]
-        return next((bound(name) for name in names if bound(name) in sources), "")
+            return None
+        own = (item for item in alignment.only_in_ours() if item.is_import)
+        sources = {bound(name): item for item in own for name in imported(item)}
+        names = (bound(name) for name in alignment.unimported(added) if " import " in name)
+        return next((sources[name] for name in names if name in sources), None)
 
     def _put(
         self, container: Item, index: int, added: Iterable[Item], indent: str, gone: Container[str] = ()

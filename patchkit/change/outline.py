@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from patchkit.change.tokens import shifted, words
 from patchkit.errors import TreeError
+from patchkit.lines import lines_with_ends
 from patchkit.tree.limits import require_manageable
 from patchkit.tree.nodes import DEFINITIONS, TRIES
 from patchkit.tree.source import INVALID, first_line, parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _FUNCTIONS = frozenset({"FunctionDef", "AsyncFunctionDef"})
 _IMPORTS = frozenset({"Import", "ImportFrom"})
@@ -112,22 +113,43 @@ class Item:
         return self.indent + STEP if self.parent is not None else ""
 
     @property
+    def position(self) -> int:
+        """Its position among the parts of what contains it."""
+        assert self.parent is not None  # Nothing contains a file.
+        return self.parent.children.index(self)
+
+    @property
     def lead_behind(self) -> str:
         """The comments and blank lines behind its last part: above what follows, or at the end of the file."""
         item = self
         while item.parent is not None:
-            following = item.parent.children[item.parent.children.index(item) + 1 :]
+            following = item.parent.children[item.position + 1 :]
             if following:
                 return following[0].lead
             item = item.parent
         return item.tail
 
     @property
+    def node(self) -> ast.AST | None:
+        """Its syntax node, if it is a single one."""
+        return self.nodes[0] if len(self.nodes) == 1 else None
+
+    @property
+    def header(self) -> str:
+        """Its first lines: its own, or those of its first branch."""
+        return self.head or (self.children[0].head if self.children else "")
+
+    @property
+    def bases(self) -> list[str]:
+        """The base classes of a class, as code."""
+        nodes = (node for node in self.nodes if isinstance(node, ast.ClassDef))
+        return [ast.unparse(base) for node in nodes for base in node.bases]
+
+    @property
     def documentation(self) -> str:
         """The text, without white space, of a statement that is only a string; else an empty string."""
-        node = self.nodes[0] if len(self.nodes) == 1 else None
-        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        value = node.value.value if is_text else None  # type: ignore[union-attr]
+        node = self.node.value if isinstance(self.node, ast.Expr) else None
+        value = node.value if isinstance(node, ast.Constant) else None
         return " ".join(value.split()) if isinstance(value, str) else ""
 
     @property
@@ -195,6 +217,10 @@ class Item:
         """The outermost function that it is or that contains it."""
         return next((outer for outer in (*self.ancestors, self) if outer.is_function), None)
 
+    def syntax(self) -> Iterator[ast.AST]:
+        """Yield the syntax nodes in it, at any depth."""
+        return (node for top in self.nodes for node in ast.walk(top))
+
     def walk(self) -> Iterator[Item]:
         """Yield the item and all items in it."""
         yield self
@@ -227,6 +253,11 @@ class Item:
                 yield from part.flat()
 
 
+def dedented(items: Iterable[Item]) -> str:
+    """Return the text of some items without their indentation."""
+    return "".join(item.dedented for item in items)
+
+
 def dumped(node: ast.AST) -> str:
     """Return the meaning of code, which neither its layout nor that of a docstring changes."""
     return _DOCUMENTATION.sub(_undented, ast.dump(node)).replace(", kind='u'", "")
@@ -257,8 +288,7 @@ def outline(source: str, content: bytes | None = None) -> Item:
 
 class _Reader:
     def __init__(self, source: str) -> None:
-        self._lines = source.split("\n")
-        self._lines = [f"{line}\n" for line in self._lines[:-1]] + [self._lines[-1]]
+        self._lines = lines_with_ends(source)
         self._at = 0
 
     @property
@@ -289,29 +319,19 @@ class _Reader:
         return Item("Line", "", last.lead, own, nodes=(*last.nodes, node), line=last.line)
 
     def _item(self, node: ast.stmt, start: int, lead: str) -> Item:
+        """Return a statement that begins on line ``start``, with its parts unless one is on the line of its header."""
+        self._at = start
         if isinstance(node, (*DEFINITIONS, ast.With, ast.AsyncWith)):
             end = self._header(node.body, start)
-            if end is None:
-                return self._simple(node, start, lead)
-            parts = self.block(node.body, end)
-            kind = type(node).__name__
-            return Item(
-                kind, _name(node), lead, self._text(start, end), tuple(parts), (node,), line=start + 1
-            )
-        self._at = start
-        if isinstance(node, ast.Match):
-            self._at = self._behind_code(
-                self._keyword(node.cases[0].body, node.subject.end_lineno or start + 1, "case")
-            )
-        head = self._text(start, self._at)
-        clauses = self._clauses(node)
-        if clauses is None:
-            return self._simple(node, start, lead)
-        return Item(type(node).__name__, "", lead, head, tuple(clauses), (node,), line=start + 1)
-
-    def _simple(self, node: ast.stmt, start: int, lead: str) -> Item:
-        text = self._text(start, node.end_lineno or start + 1)
-        return Item(type(node).__name__, _name(node), lead, text, nodes=(node,), line=start + 1)
+            parts = self.block(node.body, end) if end is not None else None
+        else:
+            if isinstance(node, ast.Match):
+                first = self._keyword(node.cases[0].body, node.subject.end_lineno or start + 1, "case")
+                self._at = self._behind_code(first)
+            end = self._at
+            parts = self._clauses(node)
+        head = self._text(start, end or start) if parts else self._text(start, node.end_lineno or start + 1)
+        return Item(type(node).__name__, _name(node), lead, head, tuple(parts or ()), (node,), line=start + 1)
 
     def _clauses(self, node: ast.stmt) -> list[Item] | None:
         """Return the branches of a statement; None if it has none, or one on the line of its header."""
@@ -328,10 +348,8 @@ class _Reader:
         return clauses or None
 
     def _keyword(self, body: Sequence[ast.stmt], start: int, keyword: str) -> int:
-        for line in range(start, first_line(body[0]) + 1):
-            if self._lines[line].lstrip().startswith(keyword):
-                return line
-        return start
+        lines = range(start, first_line(body[0]) + 1)
+        return next((line for line in lines if self._lines[line].lstrip().startswith(keyword)), start)
 
     def _header(self, body: Sequence[ast.stmt], start: int) -> int | None:
         """Return the line behind a header that begins on line ``start``; None if the body is on its line."""
@@ -345,14 +363,9 @@ class _Reader:
 
     def _behind_code(self, line: int) -> int:
         """Return the first of the lines above one that are only comments and blank ones."""
-        while line and self._is_trivia(self._lines[line - 1]):
+        while line and self._lines[line - 1].strip()[:1] in {"", "#"}:
             line -= 1
         return line
-
-    @staticmethod
-    def _is_trivia(line: str) -> bool:
-        stripped = line.strip()
-        return not stripped or stripped.startswith("#")
 
 
 def _branches(

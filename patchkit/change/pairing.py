@@ -6,12 +6,13 @@ import difflib
 import keyword
 import re
 from collections import Counter
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from patchkit.change.tokens import words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from patchkit.change.outline import Item
 
@@ -29,7 +30,7 @@ def paired(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
     rest = [item for item in one if item not in pairs]
     taken = set(pairs.values())
     unpaired = [item for item in other if item not in taken]
-    pairs |= _pair_by_code(rest, unpaired)
+    pairs |= _pair_by(attrgetter("code"), rest, unpaired)
     pairs |= _pair_by_likeness(one, other, pairs)
     return pairs
 
@@ -48,8 +49,9 @@ def _pair_by_name(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item
     return pairs
 
 
-def _pair_by_code(one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
-    pairs = equal_positions([item.code for item in one], [item.code for item in other])
+def _pair_by(key: Callable[[Item], str], one: Sequence[Item], other: Sequence[Item]) -> dict[Item, Item]:
+    """Pair, in order, the items with an equal key."""
+    pairs = equal_positions([*map(key, one)], [*map(key, other)])
     return {one[a]: other[b] for a, b in pairs.items()}
 
 
@@ -74,8 +76,9 @@ def _pair_by_likeness(
 
 
 def _best_pairs(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
-    if len(left) * len(right) > _MAX_COMPARISONS:
-        return _pair_by_target(left, right)
+    if len(left) * len(right) > _MAX_COMPARISONS:  # Only assignments, by their targets.
+        rows = ([item for item in row if item.name and "Assign" in item.kind] for row in (left, right))
+        return _pair_by(attrgetter("name"), *rows)
     if not left or not right:
         return {}
     scores = [[likeness(a, b) for b in right] for a in left]
@@ -98,13 +101,6 @@ def _best_pairs(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]
     return pairs
 
 
-def _pair_by_target(left: Sequence[Item], right: Sequence[Item]) -> dict[Item, Item]:
-    """Pair, in order, assignments to the same target."""
-    one, other = ([item for item in row if item.name and "Assign" in item.kind] for row in (left, right))
-    pairs = equal_positions([item.name for item in one], [item.name for item in other])
-    return {one[a]: other[b] for a, b in pairs.items()}
-
-
 def equal_positions(one: Sequence[str], other: Sequence[str]) -> dict[int, int]:
     """Return the positions in two sequences at which the longest matching runs have equal elements."""
     blocks = difflib.SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
@@ -115,19 +111,19 @@ def likeness(one: Item, other: Item) -> float:
     """Return the likeness of two items, from 0 (never paired) to 1."""
     if one.form != other.form and {one.kind, other.kind} != {"Assign", "AnnAssign"}:
         return 0.0
-    if one.is_definition:
-        return _body(one, other) if one.name != other.name else 1.0
-    if one.kind in {"else", "finally", "try"}:
+    if one.is_definition and one.name != other.name:
+        score = _shared(one, other)
+        return score if score >= _MIN_SHARE else 0.0
+    if one.is_definition or one.kind in {"else", "finally", "try"}:
         return 1.0
     if one.is_import:
         return 1.0 if one.name == other.name else 0.0
     if one.children and other.children:
         return _compound(one, other)
     if one.name and one.name == other.name and one.kind != "Expr":
-        ratio = _ratio(one.words, other.words, _MIN_RATIO_OF_ONE_TARGET)
-        return max(ratio, _MIN_RATIO_OF_ONE_TARGET)
+        return max(ratio(one.words, other.words, _MIN_RATIO_OF_ONE_TARGET), _MIN_RATIO_OF_ONE_TARGET)
     least = _MIN_RATIO if one.name == other.name else 0.9 if one.kind == "Expr" else 0.75
-    return _ratio(one.words, other.words, least)
+    return ratio(one.words, other.words, least)
 
 
 def is_form(one: Item, other: Item) -> bool:
@@ -143,25 +139,17 @@ def is_form(one: Item, other: Item) -> bool:
         for item, name in ((one, one_function), (other, other_function))
     )
     total = len(left) + len(right)
-    return one_function == other_function and 2 * _common(Counter(left), Counter(right)) >= _MIN_SHARE * total
+    shared = (Counter(left) & Counter(right)).total()
+    return one_function == other_function and 2 * shared >= _MIN_SHARE * total
 
 
 def _compound(one: Item, other: Item) -> float:
-    first, second = _header(one), _header(other)
-    head = 1.0 if first == second else _ratio(words(first), words(second), _MIN_RATIO)
-    if not head and first.strip() in {_header(item).strip() for item in other.walk()}:
+    first, second = one.header, other.header
+    head = 1.0 if first == second else ratio(words(first), words(second), _MIN_RATIO)
+    if not head and first.strip() in {item.header.strip() for item in other.walk()}:
         return 0.0  # It stands around the other one.
     body = _shared(one, other)
     score = max(body, (head + body) / 2 if head >= _MIN_RATIO else 0.0, 0.9 * head if head > 0.85 else 0.0)
-    return score if score >= _MIN_SHARE else 0.0
-
-
-def _header(item: Item) -> str:
-    return item.head or (item.children[0].head if item.children else "")
-
-
-def _body(one: Item, other: Item) -> float:
-    score = _shared(one, other)
     return score if score >= _MIN_SHARE else 0.0
 
 
@@ -169,21 +157,17 @@ def _shared(one: Item, other: Item) -> float:
     """Return the share of equal lines of two bodies, in any order."""
     left, right = one.inner_lines, other.inner_lines
     total = left.total() + right.total()
-    return 2 * _common(left, right) / total if total else 0.0
+    return 2 * (left & right).total() / total if total else 0.0
 
 
-def _common(one: Counter[str], other: Counter[str]) -> int:
-    return sum(min(number, other[word]) for word, number in one.items() if word in other)
-
-
-def _ratio(one: Sequence[str], other: Sequence[str], least: float) -> float:
+def ratio(one: Sequence[str], other: Sequence[str], least: float) -> float:
     """Return the share of two rows that is equal, in order; 0 if it is less than ``least``."""
     total = len(one) + len(other)
     if not total:
         return 1.0
     if 2 * min(len(one), len(other)) < least * total:
         return 0.0
-    if 2 * _common(Counter(one), Counter(other)) < least * total:
+    if 2 * (Counter(one) & Counter(other)).total() < least * total:
         return 0.0
-    ratio = difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
-    return ratio if ratio >= least else 0.0
+    share = difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
+    return share if share >= least else 0.0

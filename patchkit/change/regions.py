@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.change import tokens
-from patchkit.lines import lines_with_ends
+from patchkit.change.comments import blank_lines_above
+from patchkit.change.outline import dedented
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,9 +29,8 @@ class Region:
     @classmethod
     def of(cls, item: Item) -> Region:
         """Return the region of an item that is in another."""
-        assert item.parent is not None
-        index = item.parent.children.index(item)
-        return cls(item.parent, index, index + 1)
+        assert item.parent is not None  # Nothing contains a file.
+        return cls(item.parent, item.position, item.position + 1)
 
     @property
     def line(self) -> int:
@@ -44,26 +43,19 @@ class Region:
         """The tree's text of the region, without indentation."""
         if self.end is None:
             return self.inside.head_dedented
-        return "".join(item.dedented for item in self.inside.children[self.start : self.end])
+        return dedented(self.inside.children[self.start : self.end])
 
     def lines(self) -> tuple[int, int]:
         """Return the first line of the region in the text of a file's items, and the line after it."""
-        before = ""
-        for outer, inner in pairwise((*self.inside.ancestors, self.inside)):
-            before += (
-                outer.lead
-                + outer.head
-                + "".join(part.text for part in outer.children[: outer.children.index(inner)])
-            )
-        before += self.inside.lead
-        text = self.inside.head
-        if self.end is not None:
-            before += self.inside.head + "".join(part.text for part in self.inside.children[: self.start])
-            parts = self.inside.children[self.start : self.end]
-            before += parts[0].lead if parts else ""
-            text = "".join(part.text for part in parts).removeprefix(parts[0].lead if parts else "")
-        first = before.count("\n") + 1
-        return first, first + text.count("\n")
+        parts = self.inside.children[self.start : self.end] if self.end is not None else ()
+        if parts:
+            first, text = parts[0].line, parts[0].own + "".join(part.text for part in parts[1:])
+        elif self.end is None or not self.start:
+            first, text = self.inside.line, self.inside.head
+        else:
+            first, text = self.inside.children[self.start - 1].line, self.inside.children[self.start - 1].own
+        end = first + text.count("\n")
+        return (first, end) if parts or self.end is None else (end, end)
 
 
 @dataclass(frozen=True)
@@ -82,8 +74,9 @@ class Block:
         expected, wanted = _joined(self.expected), _joined(self.wanted)
         blank = ""
         if marked.strip():
-            blank = marked[: len(marked) - len(_bare(marked))]
-            marked, expected, wanted = map(_bare, (marked, expected, wanted))
+            whole = marked
+            marked, expected, wanted = (blank_lines_above(text)[1] for text in (marked, expected, wanted))
+            blank = whole.removesuffix(marked)
         label = f"{self.name} edit-{self.numbers[0]}"
         return "".join(
             (
@@ -103,17 +96,15 @@ def blocks_of(name: str, conflicts: Iterable[tuple[Region, int, str, str]]) -> B
     Conflicts of which one encloses a part of another are one block.
     """
     marked: dict[Item, list[Block | None]] = {}
-    for region, number, expected, wanted in sorted(conflicts, key=_order):
+    ordered = sorted(conflicts, key=lambda given: (given[0].start, -(given[0].end or 0), given[1]))
+    for region, number, expected, wanted in ordered:
         blocks = marked.setdefault(region.inside, [None])
+        block = Block(name, (number,), region.start, region.end or 0, (expected,), (wanted,))
+        header, *others = blocks
         if region.end is None:
-            block_before = blocks[0]
-            block = Block(name, (number,), 0, 0, (expected,), (wanted,))
-            blocks[0] = block if block_before is None else _united(block_before, block)
-            continue
-        block = Block(name, (number,), region.start, region.end, (expected,), (wanted,))
-        last = blocks[-1] if len(blocks) > 1 else None
+            blocks[0] = block if header is None else _united(header, block)
         # What is missing twice at one place is two conflicts.
-        if last is not None and block.start < last.end:
+        elif others and (last := others[-1]) is not None and block.start < last.end:
             blocks[-1] = _united(last, block)
         else:
             blocks.append(block)
@@ -131,20 +122,13 @@ def marked_numbers(text: str, blocks: Blocks) -> frozenset[int]:
     )
 
 
-def _order(conflict: tuple[Region, int, str, str]) -> tuple[int, int, int]:
-    region, number, _, _ = conflict
-    return region.start, -(region.end or 0), number
-
-
 def _united(one: Block, other: Block) -> Block:
-    numbers = (*one.numbers, *other.numbers)
-    return Block(
-        one.name,
-        numbers,
-        one.start,
-        max(one.end, other.end),
-        (*one.expected, *other.expected),
-        (*one.wanted, *other.wanted),
+    return replace(
+        one,
+        numbers=(*one.numbers, *other.numbers),
+        end=max(one.end, other.end),
+        expected=(*one.expected, *other.expected),
+        wanted=(*one.wanted, *other.wanted),
     )
 
 
@@ -154,10 +138,3 @@ def _joined(texts: Iterable[str]) -> str:
 
 def _ended(text: str) -> str:
     return text if text.endswith("\n") or not text else f"{text}\n"
-
-
-def _bare(text: str) -> str:
-    """Return a text without the blank lines above it."""
-    lines = lines_with_ends(text)
-    first = next((index for index, line in enumerate(lines) if line.strip()), len(lines))
-    return "".join(lines[first:])

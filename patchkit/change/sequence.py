@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.change.outline import dumped
 from patchkit.tree.nodes import BLOCKS, EXITS, TRIES
+from patchkit.tree.source import INVALID, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,6 +57,15 @@ def unreachable(
         one, other = (_line(ast.unparse(node)) for node in (statement, leaving))
         reason = f"in this tree `{one}` would be unreachable, behind `{other}`"
         yield Disturbance(reason, frozenset({code, dumped(leaving)}))
+
+
+def unreachable_in(theirs: str, ours: str, result: str) -> str:
+    """Return why a merge of texts leaves a statement unreachable; empty if none is, or a text is not Python."""
+    try:
+        trees = [[parsed(text)] for text in (theirs, ours, result)]
+        return next((disturbance.reason for disturbance in unreachable(*trees)), "")
+    except INVALID:
+        return ""
 
 
 def codes(nodes: Sequence[ast.AST]) -> set[str]:
@@ -111,12 +121,10 @@ def _uprooted(base: Item, ours: Item, result: Item, paired: set[Item]) -> Iterat
             or len(before[statement.code]) > 1
         ):
             continue
-        if not after.get(statement.code):
-            yield Disturbance(
-                f"in this tree `{_line(statement.own_dedented)}` would be lost", frozenset({statement.code})
-            )
-        elif before[statement.code][0] not in after[statement.code]:
-            reason = f"in this tree `{_line(statement.own_dedented)}` would be in another block"
+        blocks = after.get(statement.code, [])
+        if before[statement.code][0] not in blocks:
+            what = "in another block" if blocks else "lost"
+            reason = f"in this tree `{_line(statement.own_dedented)}` would be {what}"
             yield Disturbance(reason, frozenset({statement.code}))
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.change import exact
 from patchkit.change.blocks import merged_counts, same_statements
-from patchkit.change.correspondence import Correspondence
 from patchkit.change.doubts import has_too_much, imports_twice, is_about_more, is_doubtful, restores_imports
+from patchkit.change.lines import common_ends
 from patchkit.change.outline import NoOutlineError
 from patchkit.change.prose import united_lines
 from patchkit.change.undefined import undefined_names
@@ -162,7 +162,7 @@ def _sure(sides: Sides) -> str | None:
         return None
     alike: Three | None = sides
     with suppress(NoOutlineError):
-        alike = united(sides, Correspondence())
+        alike = united(sides)
     if alike is None:
         return None
     base, ours, theirs = (text.encode() for text in alike)
@@ -187,18 +187,11 @@ def _sure(sides: Sides) -> str | None:
 def marked(sides: Sides, marker_size: int, labels: Sequence[str]) -> str:
     """Return a text with one conflict, of all lines between those at its start and end that no side changes."""
     rows = [text.splitlines(keepends=True) for text in sides]
-    least = min(map(len, rows))
-    start = next((index for index in range(least) if len({row[index] for row in rows}) > 1), least)
-    end = next(
-        (index for index in range(least - start) if len({row[-1 - index] for row in rows}) > 1), least - start
-    )
+    start, end = common_ends(*rows)
     base, ours, theirs = ("".join(row[start : len(row) - end]) for row in rows)
     before, after = "".join(rows[1][:start]), "".join(rows[1][len(rows[1]) - end :])
-    signs = [sign * marker_size for sign in "<|=>"]
-    texts = (
-        *(f"{signs[0]} {labels[0]}\n", ours),
-        *(f"{signs[1]} {labels[1]}\n", base),
-        *(f"{signs[2]}\n", theirs),
-        f"{signs[3]} {labels[2]}\n",
+    one, two, three, four = (sign * marker_size for sign in "<|=>")
+    return (
+        f"{before}{one} {labels[0]}\n{ours}{two} {labels[1]}\n{base}"
+        f"{three}\n{theirs}{four} {labels[2]}\n{after}"
     )
-    return "".join((before, *texts, after))

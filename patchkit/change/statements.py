@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 import keyword
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from patchkit.change.pairing import equal_positions
+from patchkit.change.pairing import equal_positions, ratio
 from patchkit.change.tokens import ClashError, Element, Group, Node, Token, is_prose, parsed, words
 from patchkit.tree.source import parsed_or_none
 
@@ -138,12 +137,8 @@ class _Chain:
 def _chain(row: Sequence[Node]) -> _Chain | None:
     """Return a row as a chain, which may have one element; None if it has several operators."""
     keys = [node.key for node in row]
-    start = 0
-    while start < len(keys) and keys[start] not in _CHAINING:
-        if keys[start] in _BEFORE_CHAINS:
-            break
-        start += 1
-    start = start + 1 if start < len(keys) and keys[start] in _BEFORE_CHAINS else 0
+    first = next((n for n, key in enumerate(keys) if key in _CHAINING | _BEFORE_CHAINS), 0)
+    start = first + 1 if keys and keys[first] in _BEFORE_CHAINS else 0
     end = len(keys) - 1 if keys and keys[-1] == ":" else len(keys)
     inside = {key for key in keys[start:end] if key in _CHAINING | _NOT_IN_CHAINS}
     if len(inside) > 1 or not inside <= _CHAINING or start >= end:
@@ -169,20 +164,16 @@ def _chain(row: Sequence[Node]) -> _Chain | None:
 def _in_row(base: Sequence[Node], theirs: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
     keys = [[node.key for node in row] for row in (base, theirs, ours)]
     to_theirs, to_ours = equal_positions(keys[0], keys[1]), equal_positions(keys[0], keys[2])
+    places = [(n, to_theirs[n], to_ours[n]) for n in range(len(base)) if n in to_theirs and n in to_ours]
     nodes: list[Node] = []
     b = t = o = 0
-    for index in [
-        *(index for index in range(len(base)) if index in to_theirs and index in to_ours),
-        len(base),
-    ]:
-        is_end = index == len(base)
-        t_end, o_end = (len(theirs), len(ours)) if is_end else (to_theirs[index], to_ours[index])
+    for b_end, t_end, o_end in (*places, (len(base), len(theirs), len(ours))):
         if t_end < t or o_end < o:
             continue
-        nodes += _chunk(base[b:index], theirs[t:t_end], ours[o:o_end])
-        if not is_end:
-            nodes.append(_node(base[index], theirs[t_end], ours[o_end], form_of(base, index)))
-        b, t, o = index + 1, t_end + 1, o_end + 1
+        nodes += _chunk(base[b:b_end], theirs[t:t_end], ours[o:o_end])
+        if b_end < len(base):
+            nodes.append(_node(base[b_end], theirs[t_end], ours[o_end], form_of(base, b_end)))
+        b, t, o = b_end + 1, t_end + 1, o_end + 1
     return nodes
 
 
@@ -283,8 +274,7 @@ def _paired_elements(one: Sequence[Element], other: Sequence[Element]) -> dict[i
 def _alike(one: Element, other: Element) -> bool:
     if bool(one.name) is not bool(other.name):
         return False
-    left, right = words(one.text), words(other.text)
-    return difflib.SequenceMatcher(None, left, right, autojunk=False).ratio() > 0.5
+    return ratio(words(one.text), words(other.text), 0.5) > 0.5
 
 
 def _elements(base: Group, theirs: Group, ours: Group, form: Form = Form.OTHER) -> Group:
@@ -368,31 +358,22 @@ def _insertion_index(
     if not between:
         return low if left is not None or right is None else high
     is_signature = form is Form.SIGNATURE
-    if theirs[index].name:
-        return low + _last_in_front(between, is_signature=is_signature)
+    if theirs[index].name and is_signature:
+        return low + next((n for n, element in enumerate(between) if element.code[:1] == "*"), len(between))
+    if theirs[index].name:  # Positional elements keep their positions.
+        return low + max((n + 1 for n, element in enumerate(between) if not element.name), default=0)
     own = next((element.code for element in between if not element.name), "")
     if form is Form.CALL and own:
         raise ClashError(f"the change adds the argument `{theirs[index].code}` where this tree has `{own}`")
-    if right is None:
-        return low + _first_behind(theirs[index], between, is_signature=is_signature)
+    if right is None:  # This tree may have more elements before it.
+        behind = next((n for n, element in enumerate(between) if element.is_keyword), len(between))
+        if is_signature and behind < len(between):
+            other = between[behind].code
+            raise ClashError(f"the change adds `{theirs[index].code}`, which cannot follow `{other}`")
+        return low + behind
     if left is None:
         return high
     return low if index - left <= right - index else high
-
-
-def _last_in_front(between: Sequence[Element], *, is_signature: bool) -> int:
-    """Return the index for a new element with a name; positional elements keep their positions."""
-    if is_signature:
-        return next((n for n, element in enumerate(between) if element.code[:1] == "*"), len(between))
-    return max((n + 1 for n, element in enumerate(between) if not element.name), default=0)
-
-
-def _first_behind(new: Element, between: Sequence[Element], *, is_signature: bool) -> int:
-    """Return the index for a new last positional element; ours may have more elements before it."""
-    keywords = [n for n, element in enumerate(between) if element.is_keyword]
-    if keywords and is_signature:
-        raise ClashError(f"the change adds `{new.code}`, which cannot follow `{between[keywords[0]].code}`")
-    return keywords[0] if keywords else len(between)
 
 
 def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Element]:
@@ -400,7 +381,7 @@ def _separated(row: list[Element], ours: Group, theirs: Group) -> Iterator[Eleme
     is_last_with_comma = bool(
         (ours.elements or theirs.elements) and (ours.elements or theirs.elements)[-1].comma
     )
-    is_single = len(row) == 1 and len(ours.elements) > 1 and ours.opening.word == "("
+    is_single = len(row) == 1 and len(ours.elements) > 1 and ours.opening.code == "("
     line = ""
     for index, element in enumerate(row):
         first, *rest = element.nodes or (Token("", ""),)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 _WORD = r"""[rRbBuUfF]{0,2}(?:\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
     |\d[\w.]*(?:(?<=[eE])[+-]\d+)?|\w+|->|:=|\*\*=?|//=?|>>=?|<<=?|[-+*/%&|^@=!<>]=|\.\.\.|[^\w\s]"""
 _WHITE_SPACE = r"(?:\s|\\\n|\#[^\n]*)*"
-_TOKEN = re.compile(_WORD, re.DOTALL | re.VERBOSE)
-_SPACE = re.compile(_WHITE_SPACE)
 # Without the end a last comment would be given back sign by sign.
 WORDS = re.compile(f"{_WHITE_SPACE}(?:({_WORD})|\\Z)", re.DOTALL | re.VERBOSE)
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -24,22 +22,17 @@ class Token:
     """A word or sign, with the white space and comments in front of it."""
 
     space: str
-    word: str
+    code: str
 
     @property
     def text(self) -> str:
         """The text, unchanged."""
-        return self.space + self.word
+        return self.space + self.code
 
     @property
     def key(self) -> str:
         """The key by which it is compared."""
-        return self.word
-
-    @property
-    def code(self) -> str:
-        """The text without white space and comments."""
-        return self.word
+        return self.code
 
 
 @dataclass(frozen=True)
@@ -96,13 +89,13 @@ class Group:
     @property
     def key(self) -> str:
         """The key by which it is compared, without what is between the brackets."""
-        return self.opening.word
+        return self.opening.code
 
     @property
     def code(self) -> str:
         """The text without white space, comments and a last comma."""
         return (
-            f"{self.opening.word}{' , '.join(element.code for element in self.elements)}{self.closing.word}"
+            f"{self.opening.code}{' , '.join(element.code for element in self.elements)}{self.closing.code}"
         )
 
 
@@ -121,13 +114,13 @@ def renamed(text: str, names: dict[str, str]) -> str:
     tokens, end = _tokens(text)
     words_after: list[str] = []
     for index, token in enumerate(tokens):
-        is_attribute = index > 0 and tokens[index - 1].word == "."
+        is_attribute = index > 0 and tokens[index - 1].code == "."
         is_keyword = (
             0 < index < len(tokens) - 1
-            and tokens[index + 1].word == "="
-            and tokens[index - 1].word in {"(", ","}
+            and tokens[index + 1].code == "="
+            and tokens[index - 1].code in {"(", ","}
         )
-        word = token.word if is_attribute or is_keyword else names.get(token.word, token.word)
+        word = token.code if is_attribute or is_keyword else names.get(token.code, token.code)
         words_after.append(token.space + word)
     return "".join(words_after) + end
 
@@ -150,25 +143,18 @@ def _inside_strings(text: str) -> frozenset[int]:
     line, last = 0, ""
     for token in _tokens(text)[0]:
         line += token.space.count("\n")
-        length = token.word.count("\n")
+        length = token.code.count("\n")
         if length and not (last in {"", ":"} and "\n" in token.space):
             lines.update(range(line + 1, line + length + 1))
-        line, last = line + length, token.word
+        line, last = line + length, token.code
     return frozenset(lines)
 
 
 def _tokens(text: str) -> tuple[list[Token], str]:
-    tokens: list[Token] = []
-    offset = 0
-    while True:
-        space = _SPACE.match(text, offset)
-        assert space is not None  # It matches nothing, too.
-        offset = space.end()
-        word = _TOKEN.match(text, offset)
-        if word is None:
-            return tokens, space[0] + text[offset:]
-        tokens.append(Token(space[0], word[0]))
-        offset = word.end()
+    """Return the tokens of a text, and the white space and comments behind the last."""
+    matches = [(match[0], match[1] or "") for match in WORDS.finditer(text)]
+    tokens = [Token(whole.removesuffix(word), word) for whole, word in matches if word]
+    return tokens, "".join(whole for whole, word in matches if not word)
 
 
 def parsed(text: str) -> tuple[tuple[Node, ...], str]:
@@ -182,11 +168,11 @@ def parsed(text: str) -> tuple[tuple[Node, ...], str]:
 
 def _row(tokens: list[Token], position: int, until: str) -> tuple[list[Node], int]:
     nodes: list[Node] = []
-    while position < len(tokens) and tokens[position].word not in {")", "]", "}"}:
+    while position < len(tokens) and tokens[position].code not in {")", "]", "}"}:
         token = tokens[position]
-        if until and token.word == ",":
+        if until and token.code == ",":
             break
-        if token.word in _CLOSING:
+        if token.code in _CLOSING:
             group, position = _group(tokens, position)
             nodes.append(group)
         else:
@@ -197,14 +183,14 @@ def _row(tokens: list[Token], position: int, until: str) -> tuple[list[Node], in
 
 def _group(tokens: list[Token], index: int) -> tuple[Group, int]:
     opening = tokens[index]
-    closing = _CLOSING[opening.word]
+    closing = _CLOSING[opening.code]
     elements: list[Element] = []
     index += 1
     while True:
         nodes, index = _row(tokens, index, closing)
-        if index >= len(tokens) or tokens[index].word not in {",", closing}:
+        if index >= len(tokens) or tokens[index].code not in {",", closing}:
             raise ClashError("its brackets do not match")
-        if tokens[index].word == closing:
+        if tokens[index].code == closing:
             elements += [Element(tuple(nodes), None, _take_comment(tokens, index))] if nodes else []
             return Group(opening, tuple(elements), tokens[index]), index + 1
         elements.append(Element(tuple(nodes), tokens[index], _take_comment(tokens, index + 1)))
@@ -217,7 +203,7 @@ def _take_comment(tokens: list[Token], index: int) -> str:
     comment, end, rest = space.partition("\n")
     if not comment.lstrip().startswith("#"):
         return ""
-    tokens[index] = Token(end + rest, tokens[index].word)
+    tokens[index] = Token(end + rest, tokens[index].code)
     return comment
 
 

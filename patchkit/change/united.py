@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from patchkit.change.blocks import merged_count
 from patchkit.change.comments import comments, stripped_lines
+from patchkit.change.correspondence import Correspondence
 from patchkit.change.effects import effects, order_matters
-from patchkit.change.imports import bound, import_of, imported
+from patchkit.change.imports import all_imported, bound, import_of, imported
 from patchkit.change.outline import Item, NoOutlineError, dumped, outline
 from patchkit.change.output import Output
 from patchkit.change.pairing import equal_positions
@@ -25,7 +26,6 @@ from patchkit.change.tokens import ClashError, Element, Group, parsed, shifted, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from patchkit.change.correspondence import Correspondence
     from patchkit.change.tokens import Node
 
 _ODD_SPACE = re.compile(r"\w \(|\. \w")
@@ -43,25 +43,24 @@ Three = tuple[str, str, str]
 """Base, ours and theirs."""
 
 
-def united(versions: Three, correspondence: Correspondence) -> Three | None:
+def united(versions: Three) -> Three | None:
     """Return three versions of a file with what fits together in all of them; NoOutlineError if one is not Python.
 
     None if one side adds a statement to some that the other replaces by others, or a branch where it changes a test.
     """
     base, ours, theirs = (outline(text) for text in versions)
-    outputs = Output(), Output(), Output()
-    union = _Union(correspondence, outputs)
+    union = _Union()
     union.unite(base, ours, theirs)
     if union.is_at_odds:
         return None
-    texts = tuple(output.render(item) for output, item in zip(outputs, (base, ours, theirs), strict=True))
-    return texts[0], texts[1], texts[2]
+    one, two, three = map(Output.render, union.outputs, (base, ours, theirs))
+    return one, two, three
 
 
 class _Union:
-    def __init__(self, correspondence: Correspondence, outputs: tuple[Output, Output, Output]) -> None:
-        self._correspondence = correspondence
-        self._outputs = outputs
+    def __init__(self) -> None:
+        self._correspondence = Correspondence()
+        self.outputs = Output(), Output(), Output()
         self.is_at_odds = False
 
     def unite(self, *items: Item) -> None:
@@ -82,13 +81,13 @@ class _Union:
             heads = [item.head_dedented for item in items]
             if len(set(heads)) == len(heads):
                 agreed = _agreed(heads, base.kind)
-                for output, item in zip(self._outputs, items, strict=True) if agreed else ():
+                for output, item in zip(self.outputs, items, strict=True) if agreed else ():
                     output.write_head(item, agreed)
             self.is_at_odds |= base.kind == "If" and _adds_branch(*items)
             self.unite(*items)
         elif not any(item.children or item.is_import or len(item.nodes) != 1 for item in items):
             agreed = _agreed([item.own_dedented for item in items], "")
-            for output, item in zip(self._outputs, items, strict=True) if agreed else ():
+            for output, item in zip(self.outputs, items, strict=True) if agreed else ():
                 output.write(item, agreed)
 
     def _unite_gaps(self, *items: Item) -> None:
@@ -129,7 +128,7 @@ class _Union:
         """Add what each side adds between two places, ours first, in the other versions."""
         _, ours, theirs = items
         runs = ours.children[last[1] + 1 : end[1]], theirs.children[last[2] + 1 : end[2]]
-        for side, (output, item) in enumerate(zip(self._outputs, items, strict=True)):
+        for side, (output, item) in enumerate(zip(self.outputs, items, strict=True)):
             for from_side, run, index in ((1, runs[0], last[side] + 1), (2, runs[1], end[side])):
                 for added in run if side != from_side else ():
                     output.insert(item, index, shifted(added.text, added.indent, item.inner_indent))
@@ -138,7 +137,7 @@ class _Union:
         self, items: Sequence[Item], last: Sequence[int], end: Sequence[int], texts: Sequence[str]
     ) -> None:
         """Put a run into the block that one side puts around it, in each other version that has a text for it."""
-        for output, item, low, high, text in zip(self._outputs, items, last, end, texts, strict=True):
+        for output, item, low, high, text in zip(self.outputs, items, last, end, texts, strict=True):
             if text:
                 for part in item.children[low + 1 : high]:
                     output.delete(part)
@@ -237,10 +236,9 @@ def _is_still(item: Item) -> bool:
     if item.is_import:
         return True
     acting = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
-    nodes = [node for top in item.nodes for node in ast.walk(top)]
     return item.kind in {"Assign", "AnnAssign"} and not any(
         isinstance(node, acting) or (isinstance(node, ast.Call) and ast.unparse(node.func) not in _STILL)
-        for node in nodes
+        for node in item.syntax()
     )
 
 
@@ -351,38 +349,26 @@ def _aligned(versions: Sequence[Sequence[Element]]) -> Iterator[tuple[Element, .
 
 
 def _meaning(text: str, kind: str) -> str:
-    """Return the meaning of a statement or header, whatever the order where that says nothing."""
-    return dumped(_Unordered().visit(ast.parse(as_code(text, kind))))
+    """Return the meaning of a statement or header, whatever the order where that says nothing.
 
-
-class _Unordered(ast.NodeTransformer):
-    """Sorts keywords, the elements of sets, the entries of dictionaries, and ``__all__``."""
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        if all(keyword.arg for keyword in node.keywords):
+    That is of keywords, of the elements of sets, of the entries of dictionaries, and of ``__all__``.
+    """
+    tree = ast.parse(as_code(text, kind))
+    # What is inside is sorted first.
+    for node in reversed([*ast.walk(tree)]):
+        if isinstance(node, ast.Call) and all(keyword.arg for keyword in node.keywords):
             node.keywords.sort(key=ast.dump)
-        return node
-
-    def visit_Set(self, node: ast.Set) -> ast.AST:
-        self.generic_visit(node)
-        node.elts.sort(key=ast.dump)
-        return node
-
-    def visit_Dict(self, node: ast.Dict) -> ast.AST:
-        self.generic_visit(node)
-        if None not in node.keys:
+        elif isinstance(node, ast.Dict) and None not in node.keys:
             pairs = sorted(
                 zip(node.keys, node.values, strict=True), key=lambda pair: ast.dump(pair[0] or pair[1])
             )
             node.keys, node.values = [key for key, _ in pairs], [value for _, value in pairs]
-        return node
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        self.generic_visit(node)
-        if ast.unparse(node.targets[0]) == "__all__" and isinstance(node.value, (ast.List, ast.Tuple)):
-            node.value.elts.sort(key=ast.dump)
-        return node
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            if isinstance(node.value, (ast.List, ast.Tuple)):
+                node.value.elts.sort(key=ast.dump)
+        elif isinstance(node, ast.Set):
+            node.elts.sort(key=ast.dump)
+    return dumped(tree)
 
 
 def kept_comments(base: str, ours: str, theirs: str, result: str) -> bool:
@@ -413,11 +399,10 @@ def united_imports(base: str, ours: str, theirs: str) -> str:
         rows = [outline(textwrap.dedent(text)) for text in texts]
     except NoOutlineError:
         return ""
-    if any(comments(text) for text in texts) or not all(
-        item.is_import for row in rows for item in row.children
-    ):
+    items = [item for row in rows for item in row.children]
+    if any(map(comments, texts)) or not all(item.is_import for item in items):
         return ""
-    names = [Counter(name for item in row.children for name in imported(item)) for row in rows]
+    names = [Counter(all_imported(row.children)) for row in rows]
     if any(number > 1 for count in names for number in count.values()):
         return ""
     own_names = [{bound(name) for name in count} for count in names]
@@ -431,9 +416,7 @@ def united_imports(base: str, ours: str, theirs: str) -> str:
             _add(lines, wanted, item)
     result = textwrap.indent("".join(text for text, _ in lines), indent)
     expected = (names[like] - removed) + added
-    imported_names = Counter(
-        name for item in outline(textwrap.dedent(result)).children for name in imported(item)
-    )
+    imported_names = Counter(all_imported(outline(textwrap.dedent(result)).children))
     restored = ((own_names[0] - own_names[1]) | (own_names[0] - own_names[2])) & set(
         map(bound, imported_names)
     )

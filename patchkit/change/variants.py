@@ -24,24 +24,24 @@ def variant_of(edit: EditOutcome, base: Item, names: frozenset[str]) -> str:
     That is a statement or a call of the new code that the function did not have before the change, or one of
     ``names``, which the change binds and its own tree did not know.
     """
-    item, place = edit.key[0] if edit.key is not None else None, edit.place
-    if edit.outcome not in {Outcome.LANDED, Outcome.CHANGED} or item is None or place is None:
+    if edit.outcome not in {Outcome.LANDED, Outcome.CHANGED} or edit.key is None or edit.place is None:
         return ""
-    before, ours = _scope_of(base, item), _around(place)
-    if before is None or (place.function is None) is not (item.function is None):
+    item, part = edit.key
+    site = _around(item).site
+    before = base.find(site) if site else base
+    if before is None or (edit.place.function is None) is not (item.function is None):
         return ""
-    new = {statement.code: statement for statement in _statements([item])}
-    codes = {statement.code for statement in _statements(_parts(before))}
-    for statement in _statements(_parts(ours)):
-        if statement.code in new and statement.code not in codes:
-            return " ".join(statement.own_dedented.split("\n")[0].split())
+    ours = _parts(_around(edit.place))
+    new, codes = ({statement.code for statement in _statements(items)} for items in ([item], _parts(before)))
     calls = _calls([item]) - _calls(_parts(before))
-    for statement in _statements(_parts(ours), 1):
-        if _called(statement) in calls:
-            return " ".join(statement.own_dedented.split("\n")[0].split())
-    text = item.head if edit.key is not None and edit.key[1] else item.own
-    here = {word for item in _parts(ours) for word in words(item.own)}
-    return min(names & set(words(text)) & here, default="")
+    variants = (
+        *(statement for statement in _statements(ours) if statement.code in new - codes),
+        *(statement for statement in _statements(ours, 1) if _called(statement) in calls),
+    )
+    if variants:
+        return " ".join(variants[0].own_dedented.split("\n")[0].split())
+    here = {word for item in ours for word in words(item.own)}
+    return min(names & set(words(item.head if part else item.own)) & here, default="")
 
 
 def new_names(before: Iterable[Item], after: Iterable[Item]) -> frozenset[str]:
@@ -52,12 +52,9 @@ def new_names(before: Iterable[Item], after: Iterable[Item]) -> frozenset[str]:
 
 def _bound(item: Item) -> Iterator[str]:
     for top in item.walk():
-        for node in top.nodes if not top.children else ():
-            for child in ast.walk(node):
-                if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
-                    yield child.id
-                elif isinstance(child, ast.Attribute) and isinstance(child.ctx, ast.Store):
-                    yield child.attr
+        for node in top.syntax() if not top.children else ():
+            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+                yield node.id if isinstance(node, ast.Name) else node.attr
         if top.is_definition:
             yield top.name
 
@@ -66,12 +63,6 @@ def _around(place: Item) -> Item:
     """Return the function around a place, else the class or the file."""
     scopes = [item for item in (*place.ancestors, place) if item.is_scope]
     return place.function or (scopes[-1] if scopes else place)
-
-
-def _scope_of(base: Item, item: Item) -> Item | None:
-    """Return the same of the base's file."""
-    site = _around(item).site
-    return base.find(site) if site else base
 
 
 def _parts(scope: Item) -> list[Item]:
@@ -96,7 +87,5 @@ def _calls(items: Iterable[Item]) -> frozenset[str]:
 
 def _called(item: Item) -> str:
     """Return the function that a statement only calls, empty if it does not, or if it only logs."""
-    node = item.nodes[0] if len(item.nodes) == 1 else None
-    call = node.value if isinstance(node, ast.Expr) else None
-    name = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+    name = item.name if item.kind == "Expr" else ""
     return "" if name.startswith(("log", "print", "warnings.", "super(")) else name

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchkit.plan.status import FileChange
+from patchkit.tree.modes import NO_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,12 @@ class GivenFile(FileChange):
     """
 
     hunks: tuple[Hunk, ...] = field(default=(), kw_only=True)
+
+    @property
+    def kinds(self) -> tuple[str, str]:
+        """git's modes before and after it, ``NO_FILE`` where there is no file."""
+        before, after = self.modes
+        return NO_FILE if self.before is None else before, NO_FILE if self.after is None else after
 
 
 @dataclass(frozen=True)

@@ -86,12 +86,8 @@ def outside(change: GivenFile) -> str:
 
 def left_mode(change: GivenFile) -> str:
     """Return that the mode of a file is left out, empty if no edit has to set it."""
-    before, after = (
-        NO_FILE if text is None else mode
-        for text, mode in zip((change.before, change.after), change.modes, strict=True)
-    )
     notes = {(NO_FILE, PROGRAM): _NEW_MODE, (PROGRAM, NO_FILE): _OLD_MODE}
-    note = _MODE if {before, after} == FILES else notes.get((before, after))
+    note = _MODE if {*change.kinds} == FILES else notes.get(change.kinds)
     return f"{printed(shown(change.file))}: {note}" if note is not None else ""
 
 
@@ -289,24 +285,23 @@ def of_diffs(
     applied = _Applied(tree, places, blob)
     for text in base:
         applied.apply(text, options._replace(diff="--base"))
-    before = dict(applied.contents)
+    applied.files = {name: replace(file, before=file.after) for name, file in applied.files.items()}
     left_out: list[str] = []
     for text in texts:
         left_out += applied.apply(text, options)
     files = [
-        GivenFile(
-            file,
-            original,
-            after,
-            hunks=applied.hunks.get(file, ()),
-            modes=applied.modes.get(file, (PLAIN, PLAIN)),
-        )
-        for file, after in applied.contents.items()
-        if (original := before[file] if file in before else applied.originals[file]) != after
-        or file in applied.hunks
-        or len(set(applied.modes.get(file, ()))) > 1
+        file
+        for file in applied.files.values()
+        if file.before != file.after or file.hunks or len(set(file.modes)) > 1
     ]
     return Difference(*_parted(files, left_out), applied.prefixes, applied.layout.place)
+
+
+def overlaid(tree: Tree, files: Iterable[GivenFile], side: int = 1) -> OverlayTree:
+    """Return a tree with files as they are before (``side`` 0) or after their change."""
+    given = list(files)
+    contents = {file.file: (file.before, file.after)[side] for file in given}
+    return OverlayTree(tree, contents, {file.file: file.modes[side] for file in given})
 
 
 class _Applied:
@@ -316,10 +311,7 @@ class _Applied:
         self._tree = tree
         self._places = places
         self._blob = blob
-        self.contents: dict[str, bytes | None] = {}
-        self.originals: dict[str, bytes | None] = {}
-        self.hunks: dict[str, tuple[Hunk, ...]] = {}
-        self.modes: dict[str, tuple[str, str]] = {}
+        self.files: dict[str, GivenFile] = {}
         self.layout = Layout(0, PLACES[0])
         self.prefixes = ("a/", "b/")
 
@@ -375,7 +367,7 @@ class _Applied:
 
     @property
     def _so_far(self) -> OverlayTree:
-        return OverlayTree(self._tree, self.contents, {file: modes[1] for file, modes in self.modes.items()})
+        return overlaid(self._tree, self.files.values())
 
     def _read(self, file: str) -> bytes | None:
         return content(self._so_far, file)
@@ -411,8 +403,6 @@ class _Applied:
         old, new = files
         kind = entry(self._so_far, old or "")[0] if old is not None and not section.mode else section.mode
         modes = section.modes or [kind if kind in {*FILES, LINK} else PLAIN]
-        for file in filter(None, files):
-            self.modes[file] = self.modes.get(file, (modes[0], ""))[0], modes[-1]
         before = self._before(old, section, modes[0], options) if old is not None else None
         is_created = old is None and new is not None and self._blob is None
         try:
@@ -437,13 +427,23 @@ class _Applied:
             if old is None or old != new:
                 yield f"{printed(shown(new or old or ''))}: {_OUTSIDE}"
                 return
-            self.originals.setdefault(old, None)
-            self.contents[old] = None
-            self.hunks[old] = (*self.hunks.get(old, ()), *section.hunks)
+            self._make(old, None, None, modes, section.hunks)
             return
-        for file in filter(None, files):
-            self.originals.setdefault(file, before if file == old else None)
         if old is not None and (new is None or section.is_renamed) and old != new:
-            self.contents[old] = None
+            self._make(old, before, None, modes)
         if new is not None:
-            self.contents[new] = after
+            self._make(new, before if new == old else None, after, modes)
+
+    def _make(
+        self,
+        file: str,
+        before: bytes | None,
+        after: bytes | None,
+        modes: Sequence[str],
+        hunks: Sequence[Hunk] = (),
+    ) -> None:
+        """Change a file, also one that was changed before."""
+        first = self.files.get(file)
+        if first is not None:
+            before, modes, hunks = first.before, (first.modes[0], *modes), (*first.hunks, *hunks)
+        self.files[file] = GivenFile(file, before, after, hunks=tuple(hunks), modes=(modes[0], modes[-1]))

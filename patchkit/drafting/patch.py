@@ -16,7 +16,7 @@ from patchkit.tree.git import object_id
 from patchkit.tree.sglang import PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from patchkit.drafting.change import Facts
     from patchkit.plan.status import FileChange
@@ -86,14 +86,7 @@ def _section(change: FileChange) -> bytes:
     """Return a file's part of a diff, as git writes it."""
     name = f"{PLACES[0]}/{change.file}"
     ids = [object_id(text) if text is not None else "0" * 40 for text in (change.before, change.after)]
-    return "".join(_header(change, name, ids)).encode() + unified(change, name)
-
-
-def _header(change: FileChange, name: str, ids: Sequence[str]) -> Iterator[str]:
-    yield f"diff --git a/{name} b/{name}\n"
-    if change.before is None:
-        yield "new file mode 100644\n"
-    if change.after is None:
-        yield "deleted file mode 100644\n"
-    is_kept = change.before is not None and change.after is not None
-    yield f"index {ids[0]}..{ids[1]}{' 100644' if is_kept else ''}\n"
+    kind = "new" if change.before is None else "deleted" if change.after is None else ""
+    mode = f"{kind} file mode 100644\n" if kind else ""
+    index = f"index {ids[0]}..{ids[1]}{'' if kind else ' 100644'}\n"
+    return f"diff --git a/{name} b/{name}\n{mode}{index}".encode() + unified(change, name)

@@ -33,19 +33,11 @@ def text(facts: Facts, left_out: Sequence[str]) -> str:
     return "\n".join(lines).encode(errors="replace").decode() + "\n"
 
 
-def toml_value(value: str | Sequence[str] | int) -> str:
-    """Return a text, a list of texts, a number or a boolean as TOML."""
-    if isinstance(value, int):
-        return str(value).lower()
-    if not isinstance(value, str):
-        return f"[{', '.join(_toml_string(value, end='') for value in value)}]"
-    return _toml_string(value, end="" if value.endswith("\n") else "\n")
-
-
-def _toml_string(value: str, *, end: str) -> str:
-    """Return a text as TOML, which has no lone surrogates, followed by ``end`` if it has several lines."""
+def toml_value(value: str) -> str:
+    """Return a text as TOML, which has no lone surrogates; of several lines the last one is ended."""
     value = value.encode(errors="replace").decode()
     is_plain = all(character.isprintable() or character in "\n\t" for character in value)
     if "\n" in value and is_plain and "'''" not in value and not value.endswith("'"):
+        end = "" if value.endswith("\n") else "\n"
         return f"'''\n{value}{end}'''"
     return json.dumps(value, ensure_ascii=not is_plain)

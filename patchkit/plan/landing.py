@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.change.edits import Outcome
 from patchkit.change.follow import Trees, alike, outlined
-from patchkit.change.land import NOT_MADE, land
-from patchkit.change.outline import NoOutlineError
+from patchkit.change.land import NOT_MADE, home_of, land
 from patchkit.lines import encoding_of
 from patchkit.memory import RecentCache
 from patchkit.plan.comments import COMMENT_PREFIX
@@ -96,9 +95,8 @@ def is_edited(patch: Patch, tree: Tree, source: LandedDiff, status: EditStatus) 
         return False
     part = source.diff.edits[status.name]
     before, _ = source.diff.files[part.file]
-    try:
-        base, ours = outlined(before or b""), outlined(text)
-    except (NoOutlineError, UnicodeDecodeError):
+    base, ours = outlined(before or b""), outlined(text)
+    if base is None or ours is None:
         return before != text
     scopes = [(root.find(part.site) if part.site else root) for root in (base, ours)]
     codes = [
@@ -129,14 +127,14 @@ def clash(patch: Patch, tree: Tree, name: str) -> Clash:
     part, edits = source.diff.edits[name], source.edits[name]
     edit = next((edit_found for edit_found in edits if edit_found.outcome in NOT_MADE), None)
     region = edit.region if edit is not None else None
-    if edit is None or region is None or not _home(edit, source.landing):
+    if edit is None or region is None or not home_of(edit, source.landing.roots):
         edit_found = edit if edit is not None and (edit.base_text or edit.wanted) else None
         expected, wanted = (
             (edit_found.base_text, edit_found.wanted) if edit_found else (part.removed, part.added)
         )
         return Clash("", expected, wanted, 0, 0)
     line, end = region.lines()
-    own = tree.read(_home(edit, source.landing)) or b""
+    own = tree.read(home_of(edit, source.landing.roots)) or b""
     # The comments of the patch are in the file, and not in what was merged.
     line, end = (_in_file(number, own, patch.id) for number in (line, end))
     text = b"".join(own.splitlines(keepends=True)[line - 1 : end - 1]).decode(errors="replace")
@@ -178,20 +176,15 @@ def _status(name: str, source: LandedDiff) -> EditStatus:
     file = landed_file.onto if landed_file is not None else part.file
     worst = next((edit for edit in edits if edit.outcome in NOT_MADE), None)
     if worst is not None:
-        return EditStatus(name, _home(worst, source.landing) or file, part.site, State.CONFLICT, worst.reason)
+        home = home_of(worst, source.landing.roots) or file
+        return EditStatus(name, home, part.site, State.CONFLICT, worst.reason)
     made = next((edit for edit in edits if edit.outcome is Outcome.CHANGED), None) or next(
         (edit for edit in edits if edit.outcome is Outcome.LANDED), None
     )
     if made is None:
         return EditStatus(name, file, part.site, State.APPLIED)
-    return EditStatus(name, _home(made, source.landing) or file, part.site, State.PENDING, made.reason)
-
-
-def _home(edit: EditOutcome, landing: Landing) -> str:
-    """Return the file in which an edit is made, which may be another than that of the change."""
-    place = edit.place
-    around = () if place is None else (place, *place.ancestors)
-    return next((file for file, root in landing.roots.items() if any(outer is root for outer in around)), "")
+    home = home_of(made, source.landing.roots) or file
+    return EditStatus(name, home, part.site, State.PENDING, made.reason)
 
 
 def _file(name: str, landing: Landing) -> LandedFile | None:

@@ -27,22 +27,17 @@ _DEPTH = 4
 """How many calls are followed, one inside the other."""
 
 
-class _LateAssignment(NamedTuple):
-    """A call, by its code, above an assignment to an attribute of ``self`` in a method."""
-
-    method: str
-    call: str
-    attribute: str
-
-
 class _LatePair(NamedTuple):
+    """A call above an assignment to an attribute of ``self`` in a method."""
+
     function: Function
     call: ast.Call
     assignment: ast.Attribute
 
     @property
-    def late(self) -> _LateAssignment:
-        return _LateAssignment(self.function.qualname, unparsed(self.call), self.assignment.attr)
+    def names(self) -> tuple[str, str, str]:
+        """The method, the code of the call, and the attribute."""
+        return self.function.qualname, unparsed(self.call), self.assignment.attr
 
 
 def late_assignments(
@@ -61,9 +56,9 @@ def late_assignments(
         ]
         old = _module(file, before) if pairs else None
         others = (old, *(_module(f"theirs/{file}", text) for text in theirs)) if pairs else ()
-        late = {pair.late for other in others if other is not None for pair in _pairs(other)}
+        late = {pair.names for other in others if other is not None for pair in _pairs(other)}
         for pair in pairs:
-            if pair.late not in late:
+            if pair.names not in late:
                 yield from _finding(program, old, pair, added)
 
 
@@ -77,7 +72,7 @@ def _finding(
     ):
         return
     name = f"self.{assignment.attr}"
-    message = f"{function.qualname} sets `{name}` below `{pair.late.call}`, where {reader} reads it"
+    message = f"{function.qualname} sets `{name}` below `{unparsed(call)}`, where {reader} reads it"
     remedy = f"move the assignment above line {call.lineno}"
     where = {"function": function.qualname, "expression": name}
     yield violation(reads.ATTRIBUTE, function.module.file, assignment.lineno, message, remedy, **where)
@@ -249,21 +244,16 @@ def _is_only(program: Program, pair: _LatePair, added: Container[int]) -> bool:
 
 def _is_moved(old: Module | None, pair: _LatePair) -> bool:
     """Return whether an attribute was set above the call before the port, and is not now."""
-    late = pair.late
-    before = (
-        next((candidate for candidate in old.all_functions() if candidate.qualname == late.method), None)
-        if old
-        else None
-    )
+    method, call, attribute = pair.names
+    functions = old.all_functions() if old else ()
+    before = next((candidate for candidate in functions if candidate.qualname == method), None)
     if before is None:
         return False
     calls = [
-        node.lineno
-        for node in walk(before.node)
-        if isinstance(node, ast.Call) and unparsed(node) == late.call
+        node.lineno for node in walk(before.node) if isinstance(node, ast.Call) and unparsed(node) == call
     ]
     old_lines, lines = (
-        [node.lineno for node in walk(node) if sets(node, late.attribute)]
+        [node.lineno for node in walk(node) if sets(node, attribute)]
         for node in (before.node, pair.function.node)
     )
     return bool(calls and old_lines) and min(old_lines) < min(calls) and pair.call.lineno < min(lines)

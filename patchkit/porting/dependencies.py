@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from patchkit import memory
 from patchkit.tree.index import last_name
-from patchkit.tree.nodes import bound_as, bound_names, own_statements, walk
+from patchkit.tree.nodes import DEFINITIONS, bound_as, bound_names, own_statements, walk
 from patchkit.tree.sglang import SERVING, files_of, imported_from, package_of
 from patchkit.tree.source import parsed_or_none
 from patchkit.tree.text import new_lines
@@ -68,23 +68,26 @@ def dependencies_of(tree: Tree, sources: Sources, landing: Landing) -> tuple[Fin
 @memory.cached(256)
 def _definitions(file: str, content: bytes | None) -> Mapping[Definition, int]:
     """Return what a file defines, with the positions of parameters; nothing if it is not Python."""
-    if content is None or not file.endswith(".py"):
-        return {}
-    tree = parsed_or_none(content)
-    return {} if tree is None else dict(_defined(tree.body, ""))
+    return dict(_defined(_body(file, content), ""))
 
 
 def _imported(file: str, content: bytes | None) -> set[str]:
     """Return the names that a file imports at its top level; none if it is not Python."""
-    tree = None if content is None or not file.endswith(".py") else parsed_or_none(content)
-    imports = (node for node in (tree.body if tree else ()) if isinstance(node, (ast.Import, ast.ImportFrom)))
+    imports = (node for node in _body(file, content) if isinstance(node, (ast.Import, ast.ImportFrom)))
     return {bound_as(alias) for node in imports for alias in node.names}
+
+
+def _body(file: str, content: bytes | None) -> Sequence[ast.stmt]:
+    """Return the statements of a file; none if it is not Python."""
+    tree = parsed_or_none(content) if content is not None and file.endswith(".py") else None
+    return () if tree is None else tree.body
 
 
 def _defined(body: Sequence[ast.AST], owner: str) -> Iterator[tuple[Definition, int]]:
     """Yield what the statements of a module or class define; ``owner`` is the class."""
     for node in own_statements(body):
-        yield from ((_member(owner, name), -1) for name in bound_names(node))
+        for name in bound_names(node):
+            yield Definition("attribute" if owner else "name", owner, name), -1
         if isinstance(node, _FUNCTIONS):
             yield from _parameters(node, owner)
             yield from _stored(node, owner)
@@ -92,10 +95,6 @@ def _defined(body: Sequence[ast.AST], owner: str) -> Iterator[tuple[Definition, 
             yield from _defined(node.body, node.name)
         elif owner and isinstance(node, ast.AnnAssign):  # A field of a dataclass is a parameter of its class.
             yield from ((Definition("parameter", owner, name), -1) for name in bound_names(node))
-
-
-def _member(owner: str, name: str) -> Definition:
-    return Definition("attribute" if owner else "name", owner, name)
 
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str) -> Iterator[tuple[Definition, int]]:
@@ -199,11 +198,8 @@ class _Uses:
             return
         wanted: dict[str, list[_MissingDefinition]] = {}
         for removal in missing:
-            key = (
-                removal.definition.owner
-                if removal.definition.kind == "parameter"
-                else removal.definition.name
-            )
+            definition = removal.definition
+            key = definition.owner if definition.kind == "parameter" else definition.name
             wanted.setdefault(key, []).append(removal)
         modules = _modules(file, tree)
         needed = set(imports.needed_imports(tree.body))
@@ -222,9 +218,8 @@ class _Uses:
                         yield _finding(removal, file, read, function)
             elif isinstance(node, ast.Call):
                 for removal in wanted.get(last_name(node.func), ()):
-                    if removal.definition.kind == "parameter" and self._passes_parameter(
-                        removal, node, lines
-                    ):
+                    is_parameter = removal.definition.kind == "parameter"
+                    if is_parameter and self._passes_parameter(removal, node, lines):
                         yield _finding(removal, file, node, function)
 
     def _may_be(
@@ -286,12 +281,11 @@ def _nodes(node: ast.AST, function: str, owner: str) -> Iterator[tuple[str, str,
     """Yield the nodes below a node, each with the name of its function and class."""
     for child in ast.iter_child_nodes(node):
         yield function, owner, child
-        if isinstance(child, ast.ClassDef):
-            yield from _nodes(child, f"{function}.{child.name}".lstrip("."), child.name)
-        elif isinstance(child, _FUNCTIONS):
-            yield from _nodes(child, f"{function}.{child.name}".lstrip("."), owner)
-        else:
-            yield from _nodes(child, function, owner)
+        inside, of = function, owner
+        if isinstance(child, DEFINITIONS):
+            inside = f"{function}.{child.name}".lstrip(".")
+            of = child.name if isinstance(child, ast.ClassDef) else owner
+        yield from _nodes(child, inside, of)
 
 
 def _attribute_read(node: ast.AST) -> ast.Attribute | None:

@@ -81,10 +81,7 @@ def _exchanged(
     change: GivenFile, mode: str, ours: bytes | None, onto: Tree
 ) -> tuple[EditOutcome, bytes | None]:
     """Return the outcome of a change of a link, or of a file that is one in a tree, and the link's new target."""
-    before, after = (
-        (NO_FILE if text is None else kind, text)
-        for kind, text in zip(change.modes, (change.before, change.after), strict=True)
-    )
+    before, after = zip(change.kinds, (change.before, change.after), strict=True)
     if (mode, ours) == after:
         return EditOutcome("", Outcome.ALREADY), ours
     if (mode, ours) != before:

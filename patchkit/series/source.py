@@ -19,10 +19,10 @@ from patchkit.tree.modes import PLAIN
 from patchkit.tree.objects import GitRepository, GitTree
 from patchkit.tree.outside import has_outside, keeps_modes
 from patchkit.tree.sglang import PLACES
-from patchkit.tree.tree import OverlayTree, open_tree
+from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from patchkit.drafting.change import Facts, GivenFile
     from patchkit.tree.tree import Tree
@@ -174,7 +174,7 @@ class Source:
             facts = difference.facts_of_diff(name, mail, path)
             if len(mails) > 1:
                 facts = replace(facts, id=facts.upstream.rpartition("/")[2] or f"{name}-{number}")
-            tree = _with(base or onto, made.values())
+            tree = difference.overlaid(base or onto, made.values())
             diff = difference.of_diffs(tree, (mail,), options=options, blob=blob)
             if not (diff.files or diff.outside or diff.left_out):
                 raise UsageError(
@@ -182,7 +182,7 @@ class Source:
                 )
             every = (*diff.files, *(file for file in diff.outside if not file.hunks))
             if base is None:
-                tree = _with(tree, every, side=0)
+                tree = difference.overlaid(tree, every, side=0)
             given = Given(path, mail, diff.prefixes, diff.place)
             yield GivenChange(facts, tree, diff.files, diff.left_out, diff.outside, given)
             made |= {file.file: file for file in every}
@@ -238,13 +238,6 @@ def patches_in(folder: Path) -> list[Path]:
 def listed_name(line: str) -> str | None:
     """Return the patch that a line of the file ``series`` names, without options and comments, or None."""
     return next(iter(line.split("#", maxsplit=1)[0].split()), None)
-
-
-def _with(tree: Tree, changes: Iterable[GivenFile], *, side: int = 1) -> OverlayTree:
-    """Return a tree with the files of changes as they are before or after them."""
-    given = list(changes)
-    contents = {file.file: (file.before, file.after)[side] for file in given}
-    return OverlayTree(tree, contents, {file.file: file.modes[side] for file in given})
 
 
 def _named(changes: Sequence[GivenChange]) -> tuple[GivenChange, ...]:

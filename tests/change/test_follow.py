@@ -21,8 +21,8 @@ BOOKS, CARDS = lines("book"), lines("card")
 NEARLY = BOOKS.replace(b"[3]", b"[33]")
 
 
-def file_in(ours: dict[str, bytes], base: bytes = BOOKS, **renamed: str) -> str | None:
-    return Trees(MemoryTree({DESK: base}), MemoryTree(ours), lambda file: renamed.get(file[4:8])).file(DESK)
+def file_in(ours: dict[str, bytes], base: bytes = BOOKS) -> str | None:
+    return Trees(MemoryTree({DESK: base}), MemoryTree(ours)).file(DESK)
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,6 @@ def test_a_file_is_in_its_place_or_the_only_new_one_with_nearly_its_lines(
 def test_a_short_file_is_not_looked_for_by_its_lines() -> None:
     short = b"x = 1\ny = 2\n"
     assert file_in({NEW: short}, short) is None
-    assert file_in({NEW: short}, short, desk=NEW) == NEW
-
-
-def test_a_name_that_is_recorded_counts_if_the_file_is_there() -> None:
-    assert file_in({SHELF: CARDS, NEW: BOOKS}, desk=SHELF) == SHELF
-    assert file_in({NEW: BOOKS}, desk=SHELF) == NEW
-    assert file_in({DESK: CARDS, SHELF: CARDS}, desk=SHELF) == DESK
 
 
 def test_a_file_that_the_change_has_not_is_not_looked_for() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.change.correspondence import Correspondence
 from patchkit.change.united import kept_comments, united, united_imports
 
 IMPORTS = {
@@ -209,5 +208,5 @@ UNITED = {
 def test_what_both_do_is_in_all_versions_where_it_fits(
     base: str, ours: str, theirs: str, made: str | None
 ) -> None:
-    found = united((base, ours, theirs), Correspondence())
+    found = united((base, ours, theirs))
     assert found == ((made,) * 3 if made is not None else (base, ours, theirs))
