@@ -111,7 +111,7 @@ class Runners:
             if (
                 runner is not None
                 or attribute.endswith("runner")
-                or any(name in caller.source for name in constructed)
+                or any(re.search(rf"\b{name}\b", caller.source) for name in constructed)
             ):
                 return True
         return False

@@ -239,7 +239,7 @@ class Solver:
             if self._is_spec_input(method) == spec_inputs
             and (spec_inputs or not self.is_record(method.owner.name if method.owner else None))
             and not self.reach.excluded(method, None)
-            and not self.reach.tree.runners.is_called_by_attribute(method)
+            and method not in self._entries.followed
         ]
         return list(named) if len(named) <= _MAX_TARGETS else []
 

@@ -26,6 +26,13 @@ class ForkGraphRunner:
         return forward_batch.seq_lens_sum + 1
 
 
+# place: srt/speculative/tail.py
+def run(worker, batch):
+    # The name of what it reads begins with that of the other worker's runner.
+    tail = worker.graph_of_tails.for_step(batch.seq_lens, total=batch.seq_lens_sum)
+    return tail.execute()
+
+
 # place: srt/mem_cache/fork_kernels.py
 # None of them reads seq_lens_sum: a method of that name says nothing of who calls it.
 class Gather:
