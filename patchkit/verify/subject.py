@@ -85,6 +85,11 @@ class Subject:
         """The patched tree if this is the tree before its patches, so that both are checked at the same places."""
         return None if self._patched is None else self._patched()
 
+    @property
+    def replaced(self) -> Contents:
+        """The contents that the tree has in place of those on disk."""
+        return self.tree.contents if isinstance(self.tree, _ChangedTree) else {}
+
     @cached_property
     def _read_record(self) -> tuple[Record, TreeError | None]:
         try:
@@ -232,7 +237,9 @@ class Subject:
         """Return the tree with other contents of some files."""
         tree = _ChangedTree(self.tree.root, self.tree.package, contents)
         earlier = Subject(tree, self.patches, self.criteria, weakref.ref(self))
-        earlier.__dict__.update(files=self.files, in_place=self.in_place, runtime=self.runtime)
+        files = tuple(file for file in self.files if contents.get(file, b"") is not None)
+        earlier.__dict__.update(files=files, in_place=self.in_place, runtime=self.runtime)
+        earlier.__dict__.update(_read_originals=self._read_originals)
         return earlier
 
     @cached_property
