@@ -165,7 +165,9 @@ def replace_code(contents: Mapping[str, str]) -> None:
 
     def get_code(loader: SourceFileLoader, name: str) -> types.CodeType | None:
         source = contents.get(loader.path)
-        return plain(loader, name) if source is None else compile(source.encode("latin-1"), loader.path, "exec")
+        return (
+            plain(loader, name) if source is None else compile(source.encode("latin-1"), loader.path, "exec")
+        )
 
     SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
 
