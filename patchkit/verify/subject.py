@@ -131,9 +131,12 @@ class Subject:
         return frozenset({file[: index + 1] for file, index in cuts} | ({""} if self.sources else set()))
 
     @cached_property
-    def commented_files(self) -> tuple[str, ...]:
-        """The files that contain a patch's comment."""
-        return tuple(file for file, source in self.sources.items() if COMMENT_PREFIX.encode() in source)
+    def marked_files(self) -> frozenset[str]:
+        """The files that contain a patch's comment, and those of the vendored runtime."""
+        sign, folder = COMMENT_PREFIX.encode(), f"{vendor.FOLDER}/"
+        return frozenset(
+            file for file, source in self.sources.items() if sign in source or file.startswith(folder)
+        )
 
     @cached_property
     def statuses(self) -> tuple[PatchStatus, ...]:
@@ -148,9 +151,7 @@ class Subject:
     @cached_property
     def commenting_patches(self) -> frozenset[str]:
         """The patches whose comments the tree contains."""
-        return frozenset[str]().union(
-            *(commenting_patches(self.sources[file]) for file in self.commented_files)
-        )
+        return frozenset[str]().union(*(commenting_patches(self.sources[file]) for file in self.marked_files))
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -172,10 +173,7 @@ class Subject:
     def files(self) -> tuple[str, ...]:
         """The files that contain edits, a patch's comment, or the vendored runtime."""
         in_place = {edit.file for _, edit in self.in_place}
-        inside = {file for file in self.sources if file.startswith(f"{vendor.FOLDER}/")}
-        return tuple(
-            sorted(file for file in in_place.union(self.commented_files, inside) if file in self.sources)
-        )
+        return tuple(sorted(self.marked_files.union(in_place & self.sources.keys())))
 
     @property
     def originals(self) -> Contents:
@@ -210,12 +208,9 @@ class Subject:
     @property
     def as_written(self) -> Subject | None:
         """The tree with every patched file as patchkit wrote it; itself if no file was changed since."""
-        return self if self._is_as_written else self._rewritten
-
-    @cached_property
-    def _is_as_written(self) -> bool:
         applied = self._applied
-        return applied is not None and all(self.tree.read(file) == text for file, text in applied.items())
+        is_whole = applied is not None and all(self.tree.read(file) == text for file, text in applied.items())
+        return self if is_whole else self._rewritten
 
     @cached_property
     def _rewritten(self) -> Subject | None:

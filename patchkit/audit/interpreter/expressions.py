@@ -12,18 +12,7 @@ from patchkit.audit.interpreter.conditions import is_none
 from patchkit.audit.interpreter.frame import local
 from patchkit.audit.modes import mode_member
 from patchkit.audit.rules import Use
-from patchkit.audit.values import (
-    ABSENT,
-    ANY,
-    NONE,
-    PRESENT,
-    SOME,
-    UNKNOWN,
-    Environment,
-    Value,
-    fresh,
-    join,
-)
+from patchkit.audit.values import ABSENT, ANY, NONE, PRESENT, SOME, UNKNOWN, Environment, Value, fresh, join
 from patchkit.tree import mirror
 from patchkit.tree.index import is_runtime, last_name
 

@@ -12,17 +12,7 @@ from patchkit.audit.interpreter.conditions import is_none
 from patchkit.audit.interpreter.expressions import Expressions
 from patchkit.audit.interpreter.frame import local
 from patchkit.audit.rules import Use
-from patchkit.audit.values import (
-    ABSENT,
-    ANY,
-    NONE,
-    PRESENT,
-    SOME,
-    Environment,
-    Value,
-    fresh,
-    join,
-)
+from patchkit.audit.values import ABSENT, ANY, NONE, PRESENT, SOME, Environment, Value, fresh, join
 from patchkit.tree import mirror
 from patchkit.tree.index import class_of_annotation, last_name
 
