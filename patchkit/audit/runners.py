@@ -76,12 +76,11 @@ class Runners:
     def holders(self) -> dict[Class, list[Function]]:
         """The functions that call a method of a graph runner on an attribute named after it."""
         holders: dict[Class, list[Function]] = {}
-        for module in self._program.core:
-            for function in module.all_functions():
-                for attribute, name in function.received_names:
-                    cls = self._program.held_by(attribute)
-                    if cls is not None and name in cls.methods:
-                        holders.setdefault(cls, []).append(function)
+        for function in self._program.functions():
+            for attribute, name in function.received_names:
+                cls = self._program.held_by(attribute)
+                if cls is not None and name in cls.methods:
+                    holders.setdefault(cls, []).append(function)
         return holders
 
     def is_called_by_attribute(self, method: Function) -> bool:

@@ -92,8 +92,7 @@ class Expressions(Calls):
         self.use(Use.ARITHMETIC, node, self.value(node.operand, env), env, node.operand)
         return PRESENT
 
-    def _value_compare(self, node: ast.Compare, env: Environment) -> Value:
-        return self.truth_value(node, env)
+    _value_compare = Calls.truth_value
 
     def _value_boolop(self, node: ast.BoolOp, env: Environment) -> Value:
         if all(_is_test(value) for value in node.values):
