@@ -31,29 +31,3 @@ def run(worker, batch):
     # The name of what it reads begins with that of the other worker's runner.
     tail = worker.graph_of_tails.for_step(batch.seq_lens, total=batch.seq_lens_sum)
     return tail.execute()
-
-
-# place: srt/mem_cache/fork_kernels.py
-# None of them reads seq_lens_sum: a method of that name says nothing of who calls it.
-class Gather:
-    def execute(self, pages): ...
-
-
-class Scatter:
-    def execute(self, pages): ...
-
-
-class Pack:
-    def execute(self, pages): ...
-
-
-class Unpack:
-    def execute(self, pages): ...
-
-
-class Quantize:
-    def execute(self, pages): ...
-
-
-class Dequantize:
-    def execute(self, pages): ...

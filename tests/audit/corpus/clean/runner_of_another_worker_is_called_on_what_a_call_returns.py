@@ -14,7 +14,7 @@ class ForkDraftWorker(BaseDraftWorker):
         batch.seq_lens_sum = torch.sum(batch.seq_lens).item()
         forward_batch = ForwardBatch.init_new(batch, self.runner)
         if self.graph.can_run(forward_batch):
-            return self.graph.execute(forward_batch)
+            return self.graph.replay(forward_batch)
 
 
 # place: srt/speculative/fork_graph_runner.py
@@ -22,7 +22,7 @@ class ForkGraphRunner:
     def can_run(self, forward_batch):
         return forward_batch.batch_size < 8
 
-    def execute(self, forward_batch):
+    def replay(self, forward_batch):
         return forward_batch.seq_lens_sum + 1
 
 
@@ -35,4 +35,4 @@ class LayersDraftWorker(BaseDraftWorker):
     def draft(self, batch):
         self.total = batch.seq_lens_sum
         forward_batch = ForwardBatch.init_new(batch, self.runner)
-        return [self.layers.of(step).execute(forward_batch) for step in range(3)]
+        return [self.layers.of(step).replay(forward_batch) for step in range(3)]
