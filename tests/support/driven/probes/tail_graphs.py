@@ -221,6 +221,8 @@ def _batch(rows: list[int], lens: list[int], slots: torch.Tensor) -> Any:
             spec_info=spec_info,
         )
 
+    # It is a function, or a method of the worker in 0.5.15.
+    eagle_worker_v2.EagleDraftWorker.prepare_for_draft_extend = staticmethod(prepare)
     vars(eagle_worker_v2).update(
         prepare_for_draft_extend=prepare,
         get_spec=lambda: SimpleNamespace(speculative_use_rejection_sampling=False),
