@@ -169,7 +169,7 @@ def replace_code(contents: Mapping[str, str]) -> None:
             plain(loader, name) if source is None else compile(source.encode("latin-1"), loader.path, "exec")
         )
 
-    SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
+    SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
 
 
 def limit(lifeline: int, seconds: int) -> None:

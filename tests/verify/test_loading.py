@@ -67,7 +67,9 @@ def test_an_error_is_found_with_its_line_whatever_the_module_prints(tmp_path: Pa
 
 def test_what_a_file_held_before_is_imported_in_its_place_and_not_its_byte_code(tmp_path: Path) -> None:
     assert imported(tmp_path, "now = 1\n").findings == ()
-    before = {"srt/module.py": b"# coding: latin-1\nassert '\xe9' == '\\xe9'\nimport sglang.gone\n"}
+    before: dict[str, bytes | None] = {
+        "srt/module.py": b"# coding: latin-1\nassert '\xe9' == '\\xe9'\nimport sglang.gone\n"
+    }
     (finding,) = imported(tmp_path, "now = 1\n", before).findings
     assert (finding.line, finding.message) == (3, "ModuleNotFoundError: No module named 'sglang.gone'")
 
