@@ -227,14 +227,15 @@ class Solver:
 
     def _by_name(self, name: str, spec_inputs: bool) -> list[tuple[Function, str | None]]:
         named = [
-            (method, None)
+            method
             for method in self._methods.get(name, ())
             if self._is_spec_input(method) == spec_inputs
             and (spec_inputs or not self.is_record(method.owner.name if method.owner else None))
             and not self.reach.excluded(method, None)
-            and method not in self._entries.followed
+            and not self.reach.tree.runners.is_called_by_attribute(method)
         ]
-        return list(named) if len(named) <= _MAX_TARGETS else []
+        is_distinctive = len(named) <= _MAX_TARGETS
+        return [(method, None) for method in named if is_distinctive and method not in self._entries.followed]
 
     def _is_spec_input(self, method: Function) -> bool:
         host = self._records.get(method.owner.name) if method.owner is not None else None

@@ -194,10 +194,9 @@ class Calls(Conditions):
                 return Value(ANY)
         targets = self.solver.method_targets(self.context, base, function, arguments)
         if not targets:
-            # What a tensor's method returns is there.
             is_tensor = base.kind == "Tensor" or name in ("to", "cpu", "clone", "int", "long")
             kind = "list" if name == "tolist" else "Tensor" if is_tensor else None
-            return Value(ANY if kind is None else SOME, kind=kind)
+            return Value(ANY, kind=kind)
         return self._call([(method, cls, base) for method, cls in targets], node, arguments, env)
 
     def _super_call(self, name: str, node: ast.Call, env: Environment) -> Value:

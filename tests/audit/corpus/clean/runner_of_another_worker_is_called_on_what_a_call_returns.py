@@ -27,12 +27,10 @@ class ForkGraphRunner:
 
 
 # place: srt/speculative/layers_worker.py
-from sglang.srt.model_executor.forward_batch_info import ForwardBatch
 from sglang.srt.speculative.base_spec_worker import BaseDraftWorker
 
 
 class LayersDraftWorker(BaseDraftWorker):
-    def draft(self, batch):
-        self.total = batch.seq_lens_sum
-        forward_batch = ForwardBatch.init_new(batch, self.runner)
+    def draft(self, forward_batch):
+        self.total = forward_batch.seq_lens_sum
         return [self.layers.of(step).replay(forward_batch) for step in range(3)]
