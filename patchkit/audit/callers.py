@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -47,23 +48,18 @@ class Callers:
     @cached_property
     def _calls(self) -> dict[str, list[tuple[str, Function]]]:
         calls: dict[str, list[tuple[str, Function]]] = {}
-        for module in self._program.core:
-            for function in module.all_functions():
-                for receiver, name in function.called_names:
-                    calls.setdefault(name, []).append((receiver, function))
+        for function in self._program.functions():
+            for receiver, name in function.called_names:
+                calls.setdefault(name, []).append((receiver, function))
         return calls
 
     @cached_property
-    def _definitions(self) -> dict[str, int]:
-        counts: dict[str, int] = {}
-        for module in self._program.core:
-            for function in module.all_functions():
-                counts[function.name] = counts.get(function.name, 0) + 1
-        return counts
+    def _definitions(self) -> Counter[str]:
+        return Counter(function.name for function in self._program.functions())
 
     def is_generic(self, name: str) -> bool:
         """Return whether a name is too common to identify a function."""
-        return name.startswith("__") or self._definitions.get(name, 0) > _GENERIC
+        return name.startswith("__") or self._definitions[name] > _GENERIC
 
     def handed_around(self, function: Function) -> bool:
         """Return whether other code names a module-level function that nothing calls under its name."""
@@ -76,12 +72,7 @@ class Callers:
 def relevant(program: Program, callers: Callers, runners: Runners) -> frozenset[Function]:
     """Return the functions of a tree to audit: those that name the mirror, and those that pass batches to them."""
     pattern = re.compile("|".join(sorted(mirror.TRACKED | {mirror.FLAG})))
-    functions = {
-        function
-        for module in program.core
-        for function in module.all_functions()
-        if pattern.search(function.source)
-    }
+    functions = {function for function in program.functions() if pattern.search(function.source)}
     pending = list(functions)
     for _ in range(_CALLER_LEVELS):
         pending = [
@@ -99,9 +90,8 @@ def relevant(program: Program, callers: Callers, runners: Runners) -> frozenset[
     # mode replaces a test of it.
     functions.update(
         function
-        for module in program.core
-        for function in module.all_functions()
-        if is_runtime(module.file) or _returns_mode(program, function)
+        for function in program.functions()
+        if is_runtime(function.module.file) or _returns_mode(program, function)
     )
     return frozenset(functions)
 

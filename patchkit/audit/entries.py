@@ -60,7 +60,7 @@ class Entries:
         for function in self._startable:
             callers = [caller for caller, _ in self._callers.of(function)]
             running = [caller for caller in callers if not self._excluded(caller, None)]
-            if self._followed(function):
+            if function in self.followed:
                 continue
             unfollowed = self._callers.is_generic(function.name) or not any(
                 caller in self._relevant for caller in running
@@ -148,7 +148,7 @@ class Entries:
             (function, None)
             for function in self._startable
             if function not in entered
-            and not self._followed(function)
+            and function not in self.followed
             and any(
                 not sure and not self._excluded(caller, None) for caller, sure in self._callers.of(function)
             )
@@ -164,8 +164,12 @@ class Entries:
             and not (function.owner is not None and function.owner.name in self._reach.tree.backend_names)
         ]
 
-    def _followed(self, method: Function) -> bool:
-        """Return whether a graph runner's method runs only where its known callers call it."""
+    @cached_property
+    def followed(self) -> frozenset[Function]:
+        """The methods of graph runners that run only where their known callers call them."""
+        return frozenset(filter(self._is_followed, self._startable))
+
+    def _is_followed(self, method: Function) -> bool:
         callers = [caller for caller, _ in self._callers.of(method)]
         running = [
             caller for caller in callers if caller in self._relevant and not self._excluded(caller, None)

@@ -149,12 +149,7 @@ class Reach:
     @cached_property
     def in_order(self) -> list[Function]:
         """The functions under analysis in source order, so that audits of a tree are reproducible."""
-        return [
-            function
-            for module in self.program.core
-            for function in module.all_functions()
-            if function in self.tree.relevant
-        ]
+        return [function for function in self.program.functions() if function in self.tree.relevant]
 
     def handed_by_a_backend(self, function: Function, path: Sequence[Step]) -> bool:
         """Return whether a backend passes a value, along ``path``, to a function outside the backends."""

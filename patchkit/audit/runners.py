@@ -76,12 +76,11 @@ class Runners:
     def holders(self) -> dict[Class, list[Function]]:
         """The functions that call a method of a graph runner on an attribute named after it."""
         holders: dict[Class, list[Function]] = {}
-        for module in self._program.core:
-            for function in module.all_functions():
-                for attribute, name in function.received_names:
-                    cls = self._program.held_by(attribute)
-                    if cls is not None and name in cls.methods:
-                        holders.setdefault(cls, []).append(function)
+        for function in self._program.functions():
+            for attribute, name in function.received_names:
+                cls = self._program.held_by(attribute)
+                if cls is not None and name in cls.methods:
+                    holders.setdefault(cls, []).append(function)
         return holders
 
     def is_called_by_attribute(self, method: Function) -> bool:
@@ -111,7 +110,7 @@ class Runners:
             if (
                 runner is not None
                 or attribute.endswith("runner")
-                or any(name in caller.source for name in constructed)
+                or any(re.search(rf"\b{name}\b", caller.source) for name in constructed)
             ):
                 return True
         return False

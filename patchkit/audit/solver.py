@@ -6,13 +6,13 @@ import ast
 import time
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from patchkit.audit import facts
 from patchkit.audit.context import Context
 from patchkit.audit.entries import Entries
 from patchkit.audit.modes import Modes, mode_member
-from patchkit.audit.values import ANY, NONE, PRESENT, SOME, Value, join
+from patchkit.audit.values import ANY, NONE, PRESENT, SOME, Value, join, widen
 from patchkit.errors import TreeError
 from patchkit.findings.finding import Step
 from patchkit.tree import mirror
@@ -20,15 +20,13 @@ from patchkit.tree.index import class_of_annotation, last_name, root
 from patchkit.tree.nodes import statements, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from patchkit.audit.context import Call, Fields, Summary
     from patchkit.audit.reach import Reach
     from patchkit.audit.runners import AuditedProgram
     from patchkit.audit.values import Environment
     from patchkit.tree.index import Class, Function
-
-    _Place = TypeVar("_Place")
 
     Known = frozenset[tuple[str, str]]
     """The mirror attributes of parameters that every caller of a context has filled."""
@@ -64,7 +62,7 @@ class Solver:
         self._makers_done = False
         self._awaiting: list[Function] = []
         self._depth = 0
-        self._started = time.monotonic()
+        self._started = time.process_time()
 
     def solve(self, watch: Callable[[str, int, int], None] | None = None) -> None:
         """Run every entry point, and whatever changes, to the fixed point.
@@ -134,9 +132,9 @@ class Solver:
     def _run(self, context: Context) -> None:
         if context.running or context.runs >= _MAX_RUNS:
             return
-        if time.monotonic() - self._started > _SECONDS:
+        if time.process_time() - self._started > _SECONDS:
             raise TreeError(
-                f"the audit of {context.function.qualname} did not end within {_SECONDS} s",
+                f"the audit of {context.function.qualname} did not end within {_SECONDS} s of CPU time",
                 where=context.function.module.file,
                 advice="split that function or remove the file, then try again",
             )
@@ -187,17 +185,12 @@ class Solver:
                 )
                 changed = True
             else:
-                changed = self._widen(context, entry, entry_fields)
+                changed = any([widen(context.entry, entry), widen(context.entry_fields, entry_fields)])
             context.callers[made.caller] = None
             if changed:
                 self._run(context)
             summaries.append(context.summary)
         return summaries
-
-    @staticmethod
-    def _widen(context: Context, entry: dict[str, Value], entry_fields: Fields) -> bool:
-        widened = [_widen_each(context.entry, entry), _widen_each(context.entry_fields, entry_fields)]
-        return any(widened)
 
     def method_targets(
         self,
@@ -234,14 +227,15 @@ class Solver:
 
     def _by_name(self, name: str, spec_inputs: bool) -> list[tuple[Function, str | None]]:
         named = [
-            (method, None)
+            method
             for method in self._methods.get(name, ())
             if self._is_spec_input(method) == spec_inputs
             and (spec_inputs or not self.is_record(method.owner.name if method.owner else None))
             and not self.reach.excluded(method, None)
             and not self.reach.tree.runners.is_called_by_attribute(method)
         ]
-        return list(named) if len(named) <= _MAX_TARGETS else []
+        is_distinctive = len(named) <= _MAX_TARGETS
+        return [(method, None) for method in named if is_distinctive and method not in self._entries.followed]
 
     def _is_spec_input(self, method: Function) -> bool:
         host = self._records.get(method.owner.name) if method.owner is not None else None
@@ -374,25 +368,21 @@ class Solver:
         if name in mirror.MIRROR:
             if self.reach.keeps:
                 return PRESENT
-            text = f"{cls}.{name} is None in a {step} step without the mirror"
-            return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
+            return _lacking(where, f"{cls}.{name} is None in a {step} step without the mirror")
         if cls == "ForwardBatch" and step == facts.VERIFY:
-            text = f"{cls}.{name} {facts.NO_LISTS}"
-            return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
+            return _lacking(where, f"{cls}.{name} {facts.NO_LISTS}")
         if cls != "ForwardBatch" or "DRAFT" not in step:
             return Value(ANY)
         passed = self._handed.get((name, step))
         if passed is not None:
             return replace(passed)
-        text = f"{cls}.{name} stays unset in a {step} step without the mirror"
-        return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
+        return _lacking(where, f"{cls}.{name} stays unset in a {step} step without the mirror")
 
     def default_argument(self, context: Context, name: str, where: Step) -> Value:
         """Return the value of a parameter named like the mirror if no caller is known."""
         if context.entered or self.reach.assumed_opt_out is None or name not in mirror.MIRROR:
             return PRESENT
-        text = f"{name} would be None if {self.reach.assumed_opt_out.name} opted out"
-        return Value(NONE, tainted=True, trail=(Step(where.file, where.line, text),))
+        return _lacking(where, f"{name} would be None if {self.reach.assumed_opt_out.name} opted out")
 
     def publish(self, context: Context, cls: str | None, obj: str, env: Environment) -> None:
         """Record the contents of a draft-extend batch when the function that made it passes it on."""
@@ -466,15 +456,8 @@ class Solver:
         return True if name in self.forced_true else None
 
 
-def _widen_each(values: dict[_Place, Value], more: Mapping[_Place, Value]) -> bool:
-    """Join values into those that are known of the same places; return whether one of these changed."""
-    changed = False
-    for place, value in more.items():
-        wider = join(values[place], value) if place in values else value
-        if wider != values.get(place):
-            values[place] = wider
-            changed = True
-    return changed
+def _lacking(where: Step, why: str) -> Value:
+    return Value(NONE, tainted=True, trail=(Step(where.file, where.line, why),))
 
 
 def _filled(entry_fields: dict[tuple[str, str], Value]) -> Known:

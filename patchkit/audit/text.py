@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from patchkit.findings.finding import Confidence
+from patchkit.findings.plural import counted
 from patchkit.findings.printable import escaped
 
 if TYPE_CHECKING:
@@ -52,8 +53,7 @@ def _show(finding: Finding, console: Console, lines: Sequence[str], explain: boo
 def _summary(report: Report) -> str:
     counts = Counter(finding.confidence for finding in report.findings)
     parts = [f"{counts[confidence]} {confidence.value}" for confidence in Confidence if counts[confidence]]
-    word = "finding" if len(report.findings) == 1 else "findings"
-    summary = f"{len(report.findings)} {word} ({', '.join(parts)})" if parts else "No findings"
+    summary = f"{counted(len(report.findings), 'finding')} ({', '.join(parts)})" if parts else "No findings"
     extras = [
         f"{count} {what}"
         for count, what in ((len(report.suppressed), "suppressed"), (len(report.known), "in the baseline"))

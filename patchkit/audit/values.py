@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    _Place = TypeVar("_Place")
+
     from patchkit.findings.finding import Step
 
 NONE = 1
@@ -122,6 +126,17 @@ def join(left: Value, right: Value) -> Value:
         trail=lost.trail,
         identity=left.identity if left.identity == right.identity else next(_identities),
     )
+
+
+def widen(values: dict[_Place, Value], more: Mapping[_Place, Value]) -> bool:
+    """Join values into those that are known of the same places; return whether one of these changed."""
+    changed = False
+    for place, value in more.items():
+        wider = join(values[place], value) if place in values else value
+        if wider != values.get(place):
+            values[place] = wider
+            changed = True
+    return changed
 
 
 def _named(left: Value, right: Value) -> str | None:

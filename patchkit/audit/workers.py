@@ -71,9 +71,7 @@ class Workers:
 
     def steps_of(self, function: Function, steps: Sequence[str]) -> Sequence[str]:
         """Return the ``steps`` in which a function runs; a scheduler passes only decodes to a spec-v2 worker."""
-        owner = function.owner
-        if function.name != facts.WORKER_STEP or owner is None:
-            return steps
-        if not self._program.ancestors(owner) & self._v2_roots:
+        is_step = function.name == facts.WORKER_STEP
+        if not (is_step and self._program.ancestors(function.owner) & self._v2_roots):
             return steps
         return [step for step in steps if step == facts.DECODE]

@@ -356,8 +356,8 @@ class Index:
             parents += [definition] if isinstance(definition, Class) else self.classes_named(base)[:1]
         return parents
 
-    def ancestors(self, cls: Class) -> frozenset[str]:
-        """Return the names of the class and its ancestors, including bases outside the parsed files."""
+    def ancestors(self, cls: Class | None) -> frozenset[str]:
+        """Return the names of the class and its ancestors, including bases outside the parsed files; none without."""
         return frozenset(name for ancestor in self.mro(cls) for name in (ancestor.name, *ancestor.bases))
 
     def method(self, cls: Class | None, name: str, after: Class | None = None) -> Function | None:
@@ -425,6 +425,10 @@ class Program(Index):
         if question not in self._values:
             self._values[question] = make()
         return self._values[question]
+
+    def functions(self) -> Iterator[Function]:
+        """Yield each function and method of the core files, in source order."""
+        return (function for module in self.core for function in module.all_functions())
 
     def lines(self, file: str) -> list[str]:
         """Return a file's source lines, none if it is not parsed."""

@@ -63,7 +63,7 @@ def verify(subject: Subject, watch: Callable[[str, int, int], None] | None = Non
 def _run(check: Check, subject: Subject) -> tuple[Result, str]:
     started = time.perf_counter()
     made = check.make(subject)
-    if made.findings and not check.of_patches:
+    if made.findings and not (check.of_patches or made.obstacle):
         made = _with_only_new(check, subject, made)
     outcome = (
         CheckState.FAILED if made.findings else CheckState.SKIPPED if made.skipped else CheckState.PASSED

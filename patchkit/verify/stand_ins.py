@@ -1,6 +1,7 @@
 """Import modules of a tree with stand-ins for packages that are not installed; run as a program.
 
-Reads ``{"path": folder, "modules": [name]}`` from stdin.
+Reads ``{"path": folder, "modules": [name], "contents": {path: source}}`` from stdin; the contents, bytes as Latin-1,
+are imported in place of these files' own.
 Writes ``{"errors": {module: [line, text]}, "absent": [package]}`` to the file descriptor that its first argument names,
 so that output of the modules cannot be mistaken for it.
 The second argument is the read end of a pipe whose write end the parent keeps open, the third a number of seconds: when
@@ -23,10 +24,11 @@ import sys
 import traceback
 import types
 from contextlib import suppress
+from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # Flags of Linux's unshare.
 _CONTACTS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
@@ -157,6 +159,19 @@ def disable_network() -> None:
     sys.addaudithook(refuse)
 
 
+def replace_code(contents: Mapping[str, str]) -> None:
+    """Import the sources in ``contents`` in place of the files with these paths."""
+    plain = SourceFileLoader.get_code
+
+    def get_code(loader: SourceFileLoader, name: str) -> types.CodeType | None:
+        source = contents.get(loader.path)
+        return (
+            plain(loader, name) if source is None else compile(source.encode("latin-1"), loader.path, "exec")
+        )
+
+    SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
+
+
 def limit(lifeline: int, seconds: int) -> None:
     """Start a process that kills this process group when the parent ends, or after a number of seconds.
 
@@ -179,6 +194,7 @@ def main() -> None:
     disable_network()
     # Modules install uvloop's policy when they are imported; a stand-in for it is not a policy.
     asyncio.set_event_loop_policy = lambda policy: None
+    replace_code(request["contents"])
     sys.path.insert(0, request["path"])
     finder = Finder(*{name.partition(".")[0] for name in request["modules"]})
     sys.meta_path.append(finder)

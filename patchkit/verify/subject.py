@@ -85,6 +85,11 @@ class Subject:
         """The patched tree if this is the tree before its patches, so that both are checked at the same places."""
         return None if self._patched is None else self._patched()
 
+    @property
+    def replaced(self) -> Contents:
+        """The contents that the tree has in place of those on disk."""
+        return self.tree.contents if isinstance(self.tree, _ChangedTree) else {}
+
     @cached_property
     def _read_record(self) -> tuple[Record, TreeError | None]:
         try:
@@ -126,9 +131,12 @@ class Subject:
         return frozenset({file[: index + 1] for file, index in cuts} | ({""} if self.sources else set()))
 
     @cached_property
-    def commented_files(self) -> tuple[str, ...]:
-        """The files that contain a patch's comment."""
-        return tuple(file for file, source in self.sources.items() if COMMENT_PREFIX.encode() in source)
+    def marked_files(self) -> frozenset[str]:
+        """The files that contain a patch's comment, and those of the vendored runtime."""
+        sign, folder = COMMENT_PREFIX.encode(), f"{vendor.FOLDER}/"
+        return frozenset(
+            file for file, source in self.sources.items() if sign in source or file.startswith(folder)
+        )
 
     @cached_property
     def statuses(self) -> tuple[PatchStatus, ...]:
@@ -143,9 +151,7 @@ class Subject:
     @cached_property
     def commenting_patches(self) -> frozenset[str]:
         """The patches whose comments the tree contains."""
-        return frozenset[str]().union(
-            *(commenting_patches(self.sources[file]) for file in self.commented_files)
-        )
+        return frozenset[str]().union(*(commenting_patches(self.sources[file]) for file in self.marked_files))
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -167,10 +173,7 @@ class Subject:
     def files(self) -> tuple[str, ...]:
         """The files that contain edits, a patch's comment, or the vendored runtime."""
         in_place = {edit.file for _, edit in self.in_place}
-        inside = {file for file in self.sources if file.startswith(f"{vendor.FOLDER}/")}
-        return tuple(
-            sorted(file for file in in_place.union(self.commented_files, inside) if file in self.sources)
-        )
+        return tuple(sorted(self.marked_files.union(in_place & self.sources.keys())))
 
     @property
     def originals(self) -> Contents:
@@ -205,12 +208,9 @@ class Subject:
     @property
     def as_written(self) -> Subject | None:
         """The tree with every patched file as patchkit wrote it; itself if no file was changed since."""
-        return self if self._is_as_written else self._rewritten
-
-    @cached_property
-    def _is_as_written(self) -> bool:
         applied = self._applied
-        return applied is not None and all(self.tree.read(file) == text for file, text in applied.items())
+        is_whole = applied is not None and all(self.tree.read(file) == text for file, text in applied.items())
+        return self if is_whole else self._rewritten
 
     @cached_property
     def _rewritten(self) -> Subject | None:
@@ -232,7 +232,9 @@ class Subject:
         """Return the tree with other contents of some files."""
         tree = _ChangedTree(self.tree.root, self.tree.package, contents)
         earlier = Subject(tree, self.patches, self.criteria, weakref.ref(self))
-        earlier.__dict__.update(files=self.files, in_place=self.in_place, runtime=self.runtime)
+        files = tuple(file for file in self.files if contents.get(file, b"") is not None)
+        earlier.__dict__.update(files=files, in_place=self.in_place, runtime=self.runtime)
+        earlier.__dict__.update(_read_originals=self._read_originals)
         return earlier
 
     @cached_property

@@ -109,7 +109,7 @@ def imported(empty: Empty, monkeypatch: pytest.MonkeyPatch) -> Importing:
     monkeypatch.chdir(empty.site)
 
     def errors(*modules: str) -> dict[str, list[Any]]:
-        request = {"path": str(empty.site), "modules": modules}
+        request = {"path": str(empty.site), "modules": modules, "contents": {}}
         with tempfile.TemporaryFile() as channel, tempfile.TemporaryFile() as stderr:
             code = loading._import(request, channel, stderr)
             assert code == 0, loading._text(stderr)

@@ -37,10 +37,12 @@ def write(folder: Path, text: str) -> None:
         path.write_text(content)
 
 
-def imported(folder: Path, text: str) -> CheckOutcome:
+def imported(folder: Path, text: str, replaced: dict[str, bytes | None] | None = None) -> CheckOutcome:
     write(folder, text)
     subject = SimpleNamespace(
-        tree=SimpleNamespace(package=folder / "sglang", name="sglang"), files=("srt/module.py",)
+        tree=SimpleNamespace(package=folder / "sglang", name="sglang"),
+        files=("srt/module.py",),
+        replaced=replaced or {},
     )
     return loading.check(cast("Subject", subject))
 
@@ -61,6 +63,15 @@ def test_an_error_is_found_with_its_line_whatever_the_module_prints(tmp_path: Pa
     (finding,) = imported(tmp_path, f"print({FAKE!r})\n\nraise RuntimeError('broken')\n").findings
     assert (finding.file, finding.line) == ("srt/module.py", 3)
     assert "broken" in finding.message
+
+
+def test_what_a_file_held_before_is_imported_in_its_place_and_not_its_byte_code(tmp_path: Path) -> None:
+    assert imported(tmp_path, "now = 1\n").findings == ()
+    before: dict[str, bytes | None] = {
+        "srt/module.py": b"# coding: latin-1\nassert '\xe9' == '\\xe9'\nimport sglang.gone\n"
+    }
+    (finding,) = imported(tmp_path, "now = 1\n", before).findings
+    assert (finding.line, finding.message) == (3, "ModuleNotFoundError: No module named 'sglang.gone'")
 
 
 @pytest.mark.parametrize("end", ["os._exit(0)", "os._exit(3)", "os.kill(os.getpid(), 9)"])
@@ -91,7 +102,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)  # Under nohup, tests ignore it.
 loading.find_spec = lambda name: object()
 loading._SECONDS, loading._GRACE = int(sys.argv[2]), 1
 tree = SimpleNamespace(package=Path(sys.argv[1]), name="sglang")
-loading.check(SimpleNamespace(tree=tree, files=("srt/module.py",)))
+loading.check(SimpleNamespace(tree=tree, files=("srt/module.py",), replaced={}))
 """
 
 

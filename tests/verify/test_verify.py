@@ -479,15 +479,19 @@ find = "what_a_later_release_has()"
 """
 
 
-def test_a_call_of_the_trees_own_below_an_edit_is_a_note(releases: Releases, tmp_path: Path) -> None:
+def test_a_call_and_an_import_of_the_trees_own_beside_an_edit_are_notes(
+    releases: Releases, tmp_path: Path
+) -> None:
     tree = releases.copy(REFERENCE, tmp_path)
     path = tree.package / MHA
-    own = "class Own:\n    def plan(self):\n        self.fill(1)\n\n    def fill(self):\n        pass\n"
+    own = "from sglang.gone import fill\n\n\nclass Own:\n    def plan(self):\n        self.fill(1)\n\n"
+    own += "    def fill(self):\n        pass\n"
     path.write_text(f"{path.read_text()}\n\n{own}")
     run("apply", tree.root, "25925")
     found = {check["check"]: check for check in answer("verify", tree.root)["checks"]}
-    assert found["signatures"]["findings"] == []
-    assert any("predates the patches" in note and "Own.fill" in note for note in found["signatures"]["notes"])
+    for name, named in (("signatures", "Own.fill"), ("imports", "the tree has no module sglang.gone")):
+        assert found[name]["findings"] == []
+        assert any("predates the patches" in note and named in note for note in found[name]["notes"])
 
 
 def test_a_fix_that_a_tree_never_needed_does_not_make_it_patched(releases: Releases, tmp_path: Path) -> None:

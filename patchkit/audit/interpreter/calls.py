@@ -11,17 +11,7 @@ from patchkit.audit.context import Call
 from patchkit.audit.interpreter.conditions import Conditions
 from patchkit.audit.interpreter.frame import dotted, local
 from patchkit.audit.rules import Use
-from patchkit.audit.values import (
-    ABSENT,
-    ANY,
-    NONE,
-    PRESENT,
-    SOME,
-    Environment,
-    Value,
-    fresh,
-    join,
-)
+from patchkit.audit.values import ABSENT, ANY, NONE, PRESENT, SOME, Environment, Value, fresh, join
 from patchkit.tree import mirror
 from patchkit.tree.index import Class, Function, last_name
 
@@ -30,24 +20,13 @@ if TYPE_CHECKING:
 
     from patchkit.audit.context import Summary
 
+    Arguments = Sequence[tuple[str | None, ast.expr, Value]]
+    """Each argument of a call: its keyword, its expression and its value."""
+
 _CONSUMERS = frozenset(
-    {
-        "abs",
-        "all",
-        "any",
-        "enumerate",
-        "float",
-        "frozenset",
-        "int",
-        "iter",
-        "len",
-        "list",
-        "map",
-        "max",
-        "min",
-    }
-    | {"next", "range", "reversed", "round", "set", "sorted", "sum", "tuple", "zip"}
+    {"abs", "all", "any", "enumerate", "float", "frozenset", "int", "iter", "len", "list", "map"}
 )
+_CONSUMERS |= {"max", "min", "next", "range", "reversed", "round", "set", "sorted", "sum", "tuple", "zip"}
 _ARRAY_MODULES = frozenset({"F", "np", "numpy", "torch"})
 _ARRAY_METHODS = frozenset({"allclose", "equal", "extend", "gather", "index_select", "new_tensor", "scatter"})
 _COPIERS = frozenset({"copy", "deepcopy", "replace"})
@@ -140,12 +119,7 @@ class Calls(Conditions):
         return replace(source, obj=obj, identity=fresh(source).identity)
 
     def _construct(
-        self,
-        name: str,
-        cls: Class | None,
-        node: ast.Call,
-        arguments: Sequence[tuple[str | None, ast.expr, Value]],
-        env: Environment,
+        self, name: str, cls: Class | None, node: ast.Call, arguments: Arguments, env: Environment
     ) -> Value:
         obj = self.new_object(node, name, env)
         names = self.solver.constructor_fields(cls) if cls is not None else []
@@ -220,18 +194,14 @@ class Calls(Conditions):
                 return Value(ANY)
         targets = self.solver.method_targets(self.context, base, function, arguments)
         if not targets:
-            kind = (
-                "Tensor" if base.kind == "Tensor" or name in ("to", "cpu", "clone", "int", "long") else None
-            )
-            return Value(ANY, kind="list" if name == "tolist" else kind)
+            is_tensor = base.kind == "Tensor" or name in ("to", "cpu", "clone", "int", "long")
+            kind = "list" if name == "tolist" else "Tensor" if is_tensor else None
+            return Value(ANY, kind=kind)
         return self._call([(method, cls, base) for method, cls in targets], node, arguments, env)
 
     def _super_call(self, name: str, node: ast.Call, env: Environment) -> Value:
         arguments = self._arguments(node, env)
-        owner, own = (
-            self.context.function.owner,
-            self.solver.class_named(self.context.self_class),
-        )
+        owner, own = (self.context.function.owner, self.solver.class_named(self.context.self_class))
         if owner is None:
             return Value(ANY)
         method = self.solver.program.method(own or owner, name, after=owner)
@@ -245,7 +215,7 @@ class Calls(Conditions):
         self,
         targets: Sequence[tuple[Function, str | None, Value | None]],
         node: ast.Call,
-        arguments: Sequence[tuple[str | None, ast.expr, Value]],
+        arguments: Arguments,
         env: Environment,
     ) -> Value:
         results: list[Value] = []
@@ -339,7 +309,7 @@ class Calls(Conditions):
 
 
 def bind(
-    method: Function, base: Value | None, arguments: Sequence[tuple[str | None, ast.expr, Value]]
+    method: Function, base: Value | None, arguments: Arguments
 ) -> tuple[dict[str, Value], dict[str, ast.expr]]:
     """Return the value of each of the callee's parameters, and the expression it comes from.
 

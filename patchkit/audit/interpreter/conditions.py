@@ -15,13 +15,17 @@ from patchkit.tree.index import last_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    _Sides = tuple[Environment | None, Environment | None]
+    """The states in which a test is true and false; None for one that is unreachable."""
+
 _ORDERINGS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+_EQUALITIES = (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)
 
 
 class Conditions(Frame):
     """The tests of one run."""
 
-    def condition(self, node: ast.expr, env: Environment) -> tuple[Environment | None, Environment | None]:
+    def condition(self, node: ast.expr, env: Environment) -> _Sides:
         """Return the states in which the test is true and false; None for an unreachable one."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             holds, fails = self.condition(node.operand, env)
@@ -34,9 +38,7 @@ class Conditions(Frame):
             return self._call_condition(node, env)
         return self._truthiness(self.value(node, env), env)
 
-    def _boolean_operation(
-        self, node: ast.BoolOp, env: Environment
-    ) -> tuple[Environment | None, Environment | None]:
+    def _boolean_operation(self, node: ast.BoolOp, env: Environment) -> _Sides:
         wanted = isinstance(node.op, ast.Or)
         current: Environment | None = env
         decided: Environment | None = None
@@ -48,22 +50,15 @@ class Conditions(Frame):
             decided = self.merge(decided, stop)
         return (decided, current) if wanted else (current, decided)
 
-    def _comparison(
-        self, node: ast.Compare, env: Environment
-    ) -> tuple[Environment | None, Environment | None]:
+    def _comparison(self, node: ast.Compare, env: Environment) -> _Sides:
         operator, right = node.ops[0], node.comparators[0]
         single = len(node.ops) == 1
         positive = isinstance(operator, (ast.Is, ast.Eq))
-        if single and isinstance(operator, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and is_none(right):
+        if single and isinstance(operator, _EQUALITIES) and is_none(right):
             fails, holds = self._split(self.value(node.left, env), env)
             return (holds, fails) if positive else (fails, holds)
         if single and isinstance(operator, (ast.In, ast.NotIn)) and is_none(node.left):
-            elements = right.elts if isinstance(right, (ast.Tuple, ast.List)) else []
-            present: Environment | None = env
-            for element in elements:
-                if present is not None:
-                    present, _ = self._split(self.value(element, present), present)
-            absent = env.copy()
+            present, absent = self._with_all(right, env), env.copy()
             return (absent, present) if isinstance(operator, ast.In) else (present, absent)
         left = self.value(node.left, env)
         if single and left.modes is not None:
@@ -71,21 +66,19 @@ class Conditions(Frame):
             if None not in decided.values():
                 return self._by_mode(left, decided, env)
         compared = self._compare(node, env)
-        if single and isinstance(operator, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and _are_members(compared):
+        if single and isinstance(operator, _EQUALITIES) and _are_members(compared):
             alike = compared[0].kind == compared[1].kind
             return (env, None) if alike is positive else (None, env)
         return env, env.copy()
 
-    def _split(self, value: Value, env: Environment) -> tuple[Environment | None, Environment | None]:
+    def _split(self, value: Value, env: Environment) -> _Sides:
         """Return the states in which a value is present and None."""
         present, absent = env.copy(), env.copy()
         with_value = present.narrow(value, SOME)
         without_value = absent.narrow(value, NONE)
         return (present if with_value else None), (absent if without_value else None)
 
-    def _by_mode(
-        self, value: Value, decided: dict[str, bool | None], env: Environment
-    ) -> tuple[Environment | None, Environment | None]:
+    def _by_mode(self, value: Value, decided: dict[str, bool | None], env: Environment) -> _Sides:
         sides: list[Environment | None] = []
         for wanted in (True, False):
             modes = frozenset(mode for mode, holds in decided.items() if holds is not (not wanted))
@@ -96,9 +89,7 @@ class Conditions(Frame):
             sides.append(side)
         return sides[0], sides[1]
 
-    def _call_condition(
-        self, node: ast.Call, env: Environment
-    ) -> tuple[Environment | None, Environment | None]:
+    def _call_condition(self, node: ast.Call, env: Environment) -> _Sides:
         function = node.func
         name = last_name(function)
         if name == "isinstance" and len(node.args) == 2:
@@ -120,9 +111,7 @@ class Conditions(Frame):
                     return self._by_mode(base, decided, env)
         return self._truthiness(self.value(node, env), env)
 
-    def _quantified(
-        self, name: str, test: ast.expr, env: Environment
-    ) -> tuple[Environment | None, Environment | None] | None:
+    def _quantified(self, name: str, test: ast.expr, env: Environment) -> _Sides | None:
         if not isinstance(test, (ast.GeneratorExp, ast.ListComp)) or len(test.generators) != 1:
             return None
         generator = test.generators[0]
@@ -133,16 +122,18 @@ class Conditions(Frame):
         absent = isinstance(test.elt.ops[0], ast.Is)
         if absent == (name == "all"):
             return None
-        present: Environment | None = env
-        for element in generator.iter.elts:
-            if present is not None:
-                present, _ = self._split(self.value(element, present), present)
-        other = env.copy()
+        present, other = self._with_all(generator.iter, env), env.copy()
         return (present, other) if name == "all" else (other, present)
 
-    def _instance_test(
-        self, node: ast.Call, env: Environment
-    ) -> tuple[Environment | None, Environment | None]:
+    def _with_all(self, elements: ast.expr, env: Environment) -> Environment | None:
+        """Return the state in which no element of a tuple or list is None."""
+        present: Environment | None = env
+        for element in elements.elts if isinstance(elements, (ast.Tuple, ast.List)) else ():
+            if present is not None:
+                present, _ = self._split(self.value(element, present), present)
+        return present
+
+    def _instance_test(self, node: ast.Call, env: Environment) -> _Sides:
         value = self.value(node.args[0], env)
         wanted = last_name(node.args[1])
         if value.kind in ("list", "Tensor") and wanted in ("list", "Tensor") and value.nulls == SOME:
@@ -154,7 +145,7 @@ class Conditions(Frame):
                     present.cells[cell] = replace(held, cls=wanted)
         return present, env.copy()
 
-    def _truthiness(self, value: Value, env: Environment) -> tuple[Environment | None, Environment | None]:
+    def _truthiness(self, value: Value, env: Environment) -> _Sides:
         if value.truth is not None:
             return (env, None) if value.truth else (None, env)
         if value.refinement is not None:

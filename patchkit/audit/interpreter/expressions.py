@@ -12,18 +12,7 @@ from patchkit.audit.interpreter.conditions import is_none
 from patchkit.audit.interpreter.frame import local
 from patchkit.audit.modes import mode_member
 from patchkit.audit.rules import Use
-from patchkit.audit.values import (
-    ABSENT,
-    ANY,
-    NONE,
-    PRESENT,
-    SOME,
-    UNKNOWN,
-    Environment,
-    Value,
-    fresh,
-    join,
-)
+from patchkit.audit.values import ABSENT, ANY, NONE, PRESENT, SOME, UNKNOWN, Environment, Value, fresh, join
 from patchkit.tree import mirror
 from patchkit.tree.index import is_runtime, last_name
 
@@ -103,8 +92,7 @@ class Expressions(Calls):
         self.use(Use.ARITHMETIC, node, self.value(node.operand, env), env, node.operand)
         return PRESENT
 
-    def _value_compare(self, node: ast.Compare, env: Environment) -> Value:
-        return self.truth_value(node, env)
+    _value_compare = Calls.truth_value
 
     def _value_boolop(self, node: ast.BoolOp, env: Environment) -> Value:
         if all(_is_test(value) for value in node.values):

@@ -12,17 +12,7 @@ from patchkit.audit.interpreter.conditions import is_none
 from patchkit.audit.interpreter.expressions import Expressions
 from patchkit.audit.interpreter.frame import local
 from patchkit.audit.rules import Use
-from patchkit.audit.values import (
-    ABSENT,
-    ANY,
-    NONE,
-    PRESENT,
-    SOME,
-    Environment,
-    Value,
-    fresh,
-    join,
-)
+from patchkit.audit.values import ABSENT, ANY, NONE, PRESENT, SOME, Environment, Value, fresh, join, widen
 from patchkit.tree import mirror
 from patchkit.tree.index import class_of_annotation, last_name
 
@@ -132,11 +122,7 @@ class Interpreter(Expressions):
             summary.result, summary.result_fields, summary.writes = value, result_fields, writes
         else:
             summary.result = join(summary.result, value)
-            for key in summary.result_fields.keys() | result_fields.keys():
-                mine, theirs = summary.result_fields.get(key), result_fields.get(key)
-                assigned = mine if mine is not None else theirs
-                assert assigned is not None
-                summary.result_fields[key] = join(mine, theirs) if mine and theirs else assigned
+            widen(summary.result_fields, result_fields)
             for written in summary.writes.keys() | writes.keys():
                 before, after = summary.writes.get(written), writes.get(written)
                 default = self._at_entry(*written)
@@ -336,11 +322,10 @@ class Interpreter(Expressions):
 
     _do_asyncfunctiondef = _do_functiondef
 
-    def _do_classdef(self, _node: ast.ClassDef, env: Environment) -> Environment:
+    def _do_nothing(self, _node: ast.ClassDef | ast.Delete, env: Environment) -> Environment:
         return env
 
-    def _do_delete(self, _node: ast.Delete, env: Environment) -> Environment:
-        return env
+    _do_classdef = _do_delete = _do_nothing
 
 
 _HANDLERS: dict[type[ast.stmt], Callable[[Interpreter, Any, Environment], Environment | None]] = {

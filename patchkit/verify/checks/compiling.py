@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from patchkit.findings.plural import counted
 from patchkit.findings.rule import Rule
-from patchkit.plan.vendor import FOLDER
 from patchkit.tree.source import fault_of
 from patchkit.verify.check import CheckOutcome, register, violation
 
@@ -29,8 +28,7 @@ def check(subject: Subject) -> CheckOutcome:
 def changed_files(subject: Subject) -> list[str]:
     """Return the files with edits of patches, those with a patch's comment, and the vendored runtime's."""
     named = {file for patch in subject.patches for edit in patch.edits for file in edit.files}
-    inside = {file for file in subject.sources if file.startswith(f"{FOLDER}/")}
-    return sorted(file for file in named.union(inside, subject.commented_files) if file in subject.sources)
+    return sorted(subject.marked_files.union(named & subject.sources.keys()))
 
 
 def finding_of(file: str, source: bytes) -> Finding | None:

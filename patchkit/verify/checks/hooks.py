@@ -50,8 +50,9 @@ def check(subject: Subject) -> CheckOutcome:
 
 def _workers(subject: Subject) -> list[Function]:
     """Return the functions outside backends that call the hook of a backend."""
-    callers = [f for module in subject.program.core for f in module.all_functions() if _calls(f, HOOK)]
-    return [f for f in callers if mirror.BACKEND_ROOT not in _ancestors(subject, f)]
+    program = subject.program
+    callers = [function for function in program.functions() if _calls(function, HOOK)]
+    return [caller for caller in callers if mirror.BACKEND_ROOT not in program.ancestors(caller.owner)]
 
 
 def _backends(subject: Subject) -> list[Class]:
@@ -69,10 +70,6 @@ def _names_in_reach(subject: Subject, workers: list[Function]) -> frozenset[str]
 
 def _calls(function: Function, name: str) -> bool:
     return any(called == name for _, called in function.called_names)
-
-
-def _ancestors(subject: Subject, function: Function) -> frozenset[str]:
-    return subject.program.ancestors(function.owner) if function.owner is not None else frozenset()
 
 
 def _named(module: Module) -> Iterator[str]:

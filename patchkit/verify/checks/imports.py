@@ -34,9 +34,7 @@ _ONE_RUNTIME = "revert, then apply with one --runtime"
 _INSTALL = "pip install --upgrade 'sglang-patchkit[runtime]' in the server's environment"
 
 
-@register(
-    "imports", "Imports resolve and the runtime fits", IMPORT, RUNTIME, OLDER, NAME, order=40, of_patches=True
-)
+@register("imports", "Imports resolve and the runtime fits", IMPORT, RUNTIME, OLDER, NAME, order=40)
 def check(subject: Subject) -> CheckOutcome:
     """Check the imports of every file with an edit, and each name read from the runtime's API."""
     findings: list[Finding] = []

@@ -33,7 +33,7 @@ class _Answer(msgspec.Struct):
     absent: tuple[str, ...]
 
 
-@register("import", "Patched modules can be imported", LOADING, order=90, of_patches=True, runs_code=True)
+@register("import", "Patched modules can be imported", LOADING, order=90, runs_code=True)
 def check(subject: Subject) -> CheckOutcome:
     """Import the modules with edits, except tests, with this interpreter."""
     if find_spec("torch") is None:
@@ -41,7 +41,12 @@ def check(subject: Subject) -> CheckOutcome:
         return _not_made(f"importing needs torch, which is not installed in {sys.prefix}", remedy)
     files = [file for file in subject.files if serves(file)]
     modules = {module_of(file, subject.tree.name): file for file in files}
-    request = {"path": str(subject.tree.package.parent), "modules": list(modules)}
+    contents = {
+        str(subject.tree.package / file): text.decode("latin-1")
+        for file, text in subject.replaced.items()
+        if text is not None
+    }
+    request = {"path": str(subject.tree.package.parent), "modules": list(modules), "contents": contents}
     with tempfile.TemporaryFile() as channel, tempfile.TemporaryFile() as stderr:
         code = _import(request, channel, stderr)
         if code is None:
@@ -104,4 +109,4 @@ def _read(channel: IO[bytes]) -> _Answer | None:
 
 def _not_made(message: str, remedy: str) -> CheckOutcome:
     reason = violation(LOADING, "__init__.py", 1, message, remedy)
-    return CheckOutcome("not made", (reason,))
+    return CheckOutcome("not made", (reason,), obstacle="the modules were not imported")

@@ -28,29 +28,3 @@ class ForkGraphRunner:
 
     def execute(self, forward_batch):
         return forward_batch.seq_lens_sum + 1  # finds PK104
-
-
-# place: srt/mem_cache/fork_kernels.py
-# None of them reads seq_lens_sum: a method of that name says nothing of who calls it.
-class Gather:
-    def execute(self, pages): ...
-
-
-class Scatter:
-    def execute(self, pages): ...
-
-
-class Pack:
-    def execute(self, pages): ...
-
-
-class Unpack:
-    def execute(self, pages): ...
-
-
-class Quantize:
-    def execute(self, pages): ...
-
-
-class Dequantize:
-    def execute(self, pages): ...

@@ -26,27 +26,8 @@ class ForkGraphRunner:
         return forward_batch.seq_lens_sum + 1
 
 
-# place: srt/mem_cache/fork_kernels.py
-# None of them reads seq_lens_sum: a method of that name says nothing of who calls it.
-class Gather:
-    def execute(self, pages): ...
-
-
-class Scatter:
-    def execute(self, pages): ...
-
-
-class Pack:
-    def execute(self, pages): ...
-
-
-class Unpack:
-    def execute(self, pages): ...
-
-
-class Quantize:
-    def execute(self, pages): ...
-
-
-class Dequantize:
-    def execute(self, pages): ...
+# place: srt/speculative/tail.py
+def run(worker, batch):
+    # The name of what it reads begins with that of the other worker's runner.
+    tail = worker.graph_of_tails.for_step(batch.seq_lens, total=batch.seq_lens_sum)
+    return tail.execute()

@@ -205,22 +205,26 @@ def _batch(rows: list[int], lens: list[int], slots: torch.Tensor) -> Any:
         )
         batch.req_pool_indices, batch.seq_lens, batch.out_cache_loc = at, before, slots
         return batch
-    width = len(slots) // len(rows)
+    count, width = len(rows), len(slots) // len(rows)
 
     def prepare(spec_info: Any, _: Any, tokens: torch.Tensor, *__: Any, **___: Any) -> Any:
         return backends.forward_batch(
             "extend v2",
-            batch_size=len(rows),
+            batch_size=count,
             input_ids=tokens,
             req_pool_indices=at,
             seq_lens=before + width,
+            seq_lens_cpu=torch.tensor(lens) + width,
+            seq_lens_sum=sum(lens) + count * width,
             out_cache_loc=slots,
             positions=(before[:, None] + torch.arange(width)).flatten(),
-            extend_seq_lens=torch.full((len(rows),), width, dtype=torch.int32),
-            extend_seq_lens_cpu=[width] * len(rows),
+            extend_seq_lens=torch.full((count,), width, dtype=torch.int32),
+            extend_seq_lens_cpu=[width] * count,
             spec_info=spec_info,
         )
 
+    # It is a function, or a method of the worker in 0.5.15.
+    eagle_worker_v2.EagleDraftWorker.prepare_for_draft_extend = staticmethod(prepare)
     vars(eagle_worker_v2).update(
         prepare_for_draft_extend=prepare,
         get_spec=lambda: SimpleNamespace(speculative_use_rejection_sampling=False),
