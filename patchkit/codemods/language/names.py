@@ -57,7 +57,7 @@ class Names:
         if isinstance(binder, ComprehensionScope):
             while isinstance(binder, ComprehensionScope):
                 binder = binder.parent
-            binder.record_assignment(syntax.typed(node.target, cst.Name).value, node.target)
+            binder.record_assignment(cst.ensure_type(node.target, cst.Name).value, node.target)
 
     def bound_in(self, scope: Scope) -> frozenset[str]:
         """Return the names that a scope itself binds in any way."""
@@ -78,7 +78,7 @@ class Names:
         """Return the libcst scope of the names that a module, class or function itself binds."""
         if not scope.path:
             return self._binder(self._module)
-        block = syntax.typed(syntax.node_at(self._module, scope.block), cst.BaseSuite)  # type: ignore[type-abstract]
+        block = cst.ensure_type(syntax.node_at(self._module, scope.block), cst.BaseSuite)  # type: ignore[type-abstract]
         return self._binder(block.body[0])
 
 

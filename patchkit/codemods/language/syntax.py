@@ -6,7 +6,7 @@ import dataclasses
 import re
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     Edge = tuple[str, int | None]
     Path = tuple[Edge, ...]
-
-    Node = TypeVar("Node", bound=cst.CSTNode)
-
 # libcst writes code by recursion, with two frames for each term of an `and` and for each part of a string.
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 2500))
 
@@ -170,21 +167,14 @@ def replace_at(root: cst.CSTNode, path: Path, new: cst.CSTNode) -> cst.CSTNode:
     return root.with_changes(**{name: tuple(items)})
 
 
-def typed(node: object, kind: type[Node]) -> Node:
-    """Return ``node`` as a ``kind``. Raise TypeError if it is not one."""
-    if not isinstance(node, kind):
-        raise TypeError(f"expected a {kind.__name__}, found a {type(node).__name__}")
-    return node
-
-
 def as_statement(node: object) -> cst.BaseStatement:
-    """Return ``node`` as a statement. Raise TypeError if it is not one."""
-    return typed(node, cst.BaseStatement)  # type: ignore[type-abstract]
+    """Return ``node`` as a statement. Raise an error if it is not one."""
+    return cst.ensure_type(node, cst.BaseStatement)  # type: ignore[type-abstract]
 
 
 def as_expression(node: object) -> cst.BaseExpression:
-    """Return ``node`` as an expression. Raise TypeError if it is not one."""
-    return typed(node, cst.BaseExpression)  # type: ignore[type-abstract]
+    """Return ``node`` as an expression. Raise an error if it is not one."""
+    return cst.ensure_type(node, cst.BaseExpression)  # type: ignore[type-abstract]
 
 
 def order(path: Path) -> tuple[tuple[int, int], ...]:
@@ -194,7 +184,7 @@ def order(path: Path) -> tuple[tuple[int, int], ...]:
 
 def replaced(module: cst.Module, path: Path, new: cst.CSTNode) -> cst.Module:
     """Return the module with the node at ``path`` replaced."""
-    return typed(replace_at(module, path, new), cst.Module)
+    return cst.ensure_type(replace_at(module, path, new), cst.Module)
 
 
 @cache
@@ -260,7 +250,7 @@ def same(left: object, right: object) -> bool:
         if type(left) is not type(right):
             return isinstance(right, cst.BaseSuite) and _same_blocks(left, right)
         if type(left) is cst.SimpleString:
-            return left.evaluated_value == typed(right, cst.SimpleString).evaluated_value
+            return left.evaluated_value == cst.ensure_type(right, cst.SimpleString).evaluated_value
         return all(same(getattr(left, name), getattr(right, name)) for name in meaning_fields(type(left)))
     if isinstance(left, (tuple, list)):
         return (
