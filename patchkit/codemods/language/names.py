@@ -96,7 +96,7 @@ def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
     """
     given: set[str] = set()
     imported: set[str] = set()
-    pending = [(child, step[0] in _BINDING) for step, child in syntax.children(node)]
+    pending = [(child, name in _BINDING) for name, child in syntax.parts(node)]
     while pending:
         candidate, is_target = pending.pop()
         if type(candidate) is cst.Name:
@@ -108,9 +108,7 @@ def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
                 one | other for one, other in zip((given, imported), may_bind(candidate), strict=True)
             )
         else:
-            pending += [
-                (child, is_target or step[0] in _BINDING) for step, child in syntax.children(candidate)
-            ]
+            pending += [(child, is_target or name in _BINDING) for name, child in syntax.parts(candidate)]
     return frozenset(given), frozenset(imported)
 
 

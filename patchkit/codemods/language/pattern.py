@@ -157,6 +157,7 @@ def _own_names(pattern: cst.CSTNode) -> frozenset[str]:
     return frozenset(n for n in syntax.names_in(pattern) if not n.startswith((VARIABLE, STATEMENTS)))
 
 
+@lru_cache(maxsize=4096)
 def _has_definition(pattern: cst.CSTNode) -> bool:
     """Return whether a pattern has a function or parameters, which may match without all of its names."""
     nodes = (node for _, node in syntax.descend(pattern))
@@ -259,6 +260,9 @@ class _Indent(cst.CSTTransformer):
 
 
 class _Loosen(cst.CSTTransformer):
+    def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> bool:  # noqa: N802
+        return False  # It has no block.
+
     def leave_IndentedBlock(  # noqa: N802
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:
@@ -275,7 +279,7 @@ def _loosened(statement: cst.CSTNode) -> cst.CSTNode:
 @cache
 def _compiled(text: str) -> tuple[cst.CSTNode, ...]:
     module = parse(text)
-    if any(isinstance(node, cst.SimpleStatementSuite) for _, node in syntax.descend(module)):
+    if any(type(block) is cst.SimpleStatementSuite for _, block in syntax.blocks_in(module)):
         module = cst.ensure_type(module.visit(_Indent()), cst.Module)
     body = module.body
     if not body:
