@@ -13,10 +13,10 @@ import tokenize
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import libcst as cst
 
@@ -130,7 +130,7 @@ def unvalidated() -> Iterator[None]:
 
 
 @cache
-def _validation() -> Callable[[cst.CSTNode], None]:
+def _validation() -> Any:
     import libcst as cst
 
     return cst.CSTNode.__post_init__

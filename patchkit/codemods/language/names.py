@@ -18,9 +18,10 @@ from libcst.metadata import (
 from patchkit import memory
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.definitions import bound_names
+from patchkit.tree import piecewise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from libcst.metadata import Scope as Binder
 
@@ -158,5 +159,17 @@ def hidden(scope: Scope, names: Iterable[str]) -> list[str]:
 
 def _bindable(node: cst.CSTNode, names: Iterable[str], *, imports: bool) -> list[str]:
     """Return those of the names that a node may bind; with ``imports``, also by imports."""
-    given, imported = may_bind(node)
-    return [name for name in names if name in given or (imports and name in imported)]
+    wanted = list(names)
+    nodes = _mentioning(node, wanted) if type(node) is cst.Module else [node]
+    bound = [may_bind(part) for part in nodes]
+    return [n for n in wanted if any(n in given or (imports and n in imported) for given, imported in bound)]
+
+
+def _mentioning(module: cst.Module, names: Sequence[str]) -> Iterator[cst.CSTNode]:
+    """Yield the statements of a module that may bind one of the names; of a class, its header and such members."""
+    for statement in module.body:
+        if type(statement) is cst.ClassDef and type(statement.body) is cst.IndentedBlock:
+            yield statement.with_changes(body=cst.IndentedBlock(()))
+            yield from (m for m in statement.body.body if piecewise.mentions(m, names, is_member=True))
+        elif piecewise.mentions(statement, names, is_member=False):
+            yield statement

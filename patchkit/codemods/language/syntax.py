@@ -18,7 +18,6 @@ from patchkit.tree.nodes import BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
     from typing import TypeGuard
 
     Edge = tuple[str, int | None]
@@ -294,7 +293,7 @@ class _State(CodegenState):
         *,
         start_node: cst.CSTNode | None = None,
         end_node: cst.CSTNode | None = None,
-    ) -> AbstractContextManager[None]:
+    ) -> Any:
         return _NO_POSITION
 
 
