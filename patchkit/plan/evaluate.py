@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -281,12 +281,10 @@ def _exists(overlay: Overlay, fact: Fact) -> bool:
 
 def _add_imports(overlay: Overlay, edit: Edit, file: str) -> None:
     """Add an edit's imports to a file in which the edit itself is left to a person."""
-    module = overlay.get(file)
     for need in map(Import, edit.imports):
-        home = overlay.from_defining_file(need)
+        module, home = overlay.get(file), overlay.from_defining_file(need)
         if module is not None and home is not None and need.missing(module):
-            module = home.add(module)
-            overlay.put(file, module)
+            overlay.make(file, partial(home.add, module))
 
 
 def evaluate(

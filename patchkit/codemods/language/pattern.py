@@ -340,11 +340,6 @@ class Pattern:
         return len(self.statements) == 1 and isinstance(lone_expression(self.statements[0]), cst.Call)
 
     @property
-    def may_be_empty(self) -> bool:
-        """Whether it matches no statements, too: it has only runs."""
-        return all(run_name(statement) is not None for statement in self.statements)
-
-    @property
     def passes_over(self) -> bool:
         """Whether it matches statements or arguments without a name, which no template can write back."""
         nodes = [node for statement in self.statements for _, node in syntax.descend(statement)]

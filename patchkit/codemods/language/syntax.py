@@ -287,13 +287,7 @@ def _same_blocks(left: cst.CSTNode, right: cst.CSTNode) -> bool:
 class _State(CodegenState):
     """What libcst writes code to; only its positions, which nobody asks for here, need a context for each node."""
 
-    def record_syntactic_position(
-        self,
-        node: cst.CSTNode,
-        *,
-        start_node: cst.CSTNode | None = None,
-        end_node: cst.CSTNode | None = None,
-    ) -> Any:
+    def record_syntactic_position(self, *_: Any, **__: Any) -> Any:
         return _NO_POSITION
 
 
