@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchkit.codemods.language import syntax
 from patchkit.codemods.language.syntax import source_of
 from patchkit.tree.piecewise import parse
 from patchkit.tree.sglang import SERVING
