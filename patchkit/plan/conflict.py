@@ -133,10 +133,10 @@ def _known(module: cst.Module, site: str, kind: Kind, place: _FoundPlace | None)
     nodes: tuple[cst.CSTNode, ...] = (syntax.node_at(module, place.first),)  # An `elif` is in no block.
     if body is not None and first is not None and last is not None:
         nodes = tuple(body[first : last + 1])
-    known = place.bindings
-    if known is None:
-        known = partly_bound(Pattern.compile(place.form[0]), nodes)
-    return {"found": nodes, **known, **bound}
+    matched = place.bindings
+    if matched is None:
+        matched = partly_bound(Pattern.compile(place.form[0]), nodes)
+    return {"found": nodes, **matched, **bound}
 
 
 class _FoundPlace(NamedTuple):

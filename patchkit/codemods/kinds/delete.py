@@ -47,8 +47,10 @@ class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_field
         around = sites.bindings_given(scope, map(Pattern.compile, self.context))
         if isinstance(around, examination.Examination):
             return around
-        found = Pattern.compile(self.find).find(scope.node, scope.path, around)
-        matches = [statements.statement_of(scope.module, match) for match in found]
+        find = Pattern.compile(self.find)
+        matches = [
+            statements.statement_of(scope.module, m) for m in find.find(scope.node, scope.path, around)
+        ]
         places = [match for match in matches if match is not None]
         if not places:
             return examination.present()
