@@ -468,7 +468,7 @@ def drafted(tree: Tree, changes: Sequence[FileChange], commit: str) -> Patch | N
     if not draft.files:
         return None
     file = OwnFile(toml.read(draft.files["patch.toml"]), Path("patch.toml"), draft.files)
-    return convert.own([file], {})["a-draft"].patch
+    return convert.own([file], {}, {})["a-draft"].patch
 
 
 def without(tree: Tree, changes: Sequence[FileChange]) -> dict[str, bytes | None]:

@@ -18,7 +18,7 @@ import msgspec
 
 from patchkit.errors import UsageError
 from patchkit.patchset import load
-from patchkit.patchset.runs import KnownRuns, Run, is_default
+from patchkit.patchset.runs import KnownRuns, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -201,6 +201,15 @@ def _counts(tree: _Tree, reference: _Tree) -> bool:
     """Return whether a tree is patched and was compared with the unpatched one of its own release."""
     same = tree.version is not None and tree.version == reference.version
     return same and tree.has_patches() and reference.is_unpatched() and not tree.control
+
+
+def is_default(name: str, patches: Sequence[str] | None, opt_in: Sequence[str]) -> bool:
+    """Return whether a tree of a run had what ``apply`` makes if no patch is named.
+
+    ``opt_in`` are those of its ``patches`` that were opt-in when it ran. The first runs recorded no patches; there the
+    tree ``patched`` had the default patches of the day.
+    """
+    return name.rpartition("/")[2] == "patched" if patches is None else bool(patches) and not opt_in
 
 
 def _outcome(file: _File, tree: _Tree, result: _Result, reference: _Result | None) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import libcst as cst
-
-    from patchkit.codemods.language.scope import Scope
 
 
 class SiteState(enum.Enum):
@@ -46,7 +44,7 @@ class Reason(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Examination:
-    """The result of one codemod; ``rewrite`` makes the edit and is set exactly if the state is READY.
+    """The result of one edit; ``rewrite`` makes the edit and is set exactly if the state is READY.
 
     ``explain`` returns the reason; it searches for the nearest code, so call it only if needed. ``form`` is the code
     of an edit in place, or the pattern of it that was found, where an edit has several forms.
@@ -63,14 +61,6 @@ class Examination:
     def reason(self) -> str:
         """Why the edit is neither in place as described nor possible; empty otherwise."""
         return self.explain().numbered()
-
-
-class Codemod(Protocol):
-    """One edit of some kind, with its data. It contains nothing specific to the edited project."""
-
-    def examine(self, scope: Scope, note: str) -> Examination:
-        """Return the state of this edit in ``scope``; ``note`` is the comment of a new edit."""
-        ...
 
 
 def present(reason: str = "", *, form: str = "") -> Examination:

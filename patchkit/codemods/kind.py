@@ -1,14 +1,14 @@
-"""The base of every kind of edit: a struct with the keys of its table in a patch file, a codemod and examples."""
+"""The base of every kind of edit: the keys of its table in a patch file, what it does in a scope, and examples."""
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import msgspec
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod
+    from patchkit.codemods.examination import Examination
+    from patchkit.codemods.language.scope import Scope
 
 Places = str | Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
@@ -70,7 +70,10 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kind(Keys, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
-    """The base of every kind, which adds its own keys to those of every edit."""
+    """The base of every kind, which adds its own keys to those of every edit.
+
+    It contains nothing specific to the edited project.
+    """
 
     VALID: ClassVar[tuple[Example, ...]] = ()
     """Programs that the edit changes."""
@@ -87,17 +90,17 @@ class Kind(Keys, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fie
     """Whether it changes the header of a function or class, not its body."""
     is_for_text: ClassVar[bool] = False
     """Whether it accepts files that are not Python."""
+    makes_file: ClassVar[bool] = False
+    """Whether a file that the tree lacks is no conflict."""
     writes: ClassVar[tuple[str, ...]] = ("code",)
     """The keys with the code that it writes."""
 
-    def codemod(self) -> Codemod:
-        """Return the codemod of the edit. Raise ValueError that names the malformed key."""
-        raise NotImplementedError
+    def check(self) -> None:
+        """Raise ValueError that names the malformed key."""
 
-    @property
-    def makes_file(self) -> bool:
-        """Whether the edit creates a file that the tree lacks."""
-        return False
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Return the state of this edit in ``scope``; ``note`` is the comment of a new edit."""
+        raise NotImplementedError
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -110,9 +113,3 @@ class Kind(Keys, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fie
         find = getattr(self, "find", "")
         finds = (find,) if isinstance(find, str) else find
         return tuple((way, "\n".join(self.written)) for way in finds)
-
-
-@functools.cache
-def codemod_of(kind: Kind) -> Codemod:
-    """Return the codemod of an edit, built once per process."""
-    return kind.codemod()

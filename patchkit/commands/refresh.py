@@ -11,8 +11,9 @@ from patchkit.drafting.patch import draft_patch
 from patchkit.errors import ConflictError, UsageError
 from patchkit.patchset import load
 from patchkit.patchset.diffs import BASE
+from patchkit.plan.comments import without_comments
 from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch
-from patchkit.plan.status import FileChange, comment_start
+from patchkit.plan.status import FileChange
 from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.current import current_record
 from patchkit.transaction.store import Store
@@ -42,7 +43,7 @@ def refresh(tree: CheckoutTree, patches: PatchSet, name: str, folders: Sequence[
     read, changes = read_without_conflicts(tree, lambda read: (read, _changes(read, patch)))
     before = {change.file: change.before for change in changes}
     written = [
-        FileChange(change.file, change.before, _without_comments(change.after, patch)) for change in changes
+        FileChange(change.file, change.before, without_comments(change.after, patch.id)) for change in changes
     ]
     draft = draft_patch(OverlayTree(read, before), written, Facts(name))
     if draft.left_out or not draft.edits:
@@ -119,14 +120,6 @@ def _changes(tree: CheckoutTree, patch: Patch) -> list[FileChange]:
             f"{patch.id} is not applied here", advice=f"run patchkit apply {patch.id}, and edit its code"
         )
     return changes
-
-
-def _without_comments(text: bytes | None, patch: Patch) -> bytes | None:
-    """Return a file's code without the comments of a patch on lines of their own."""
-    if text is None:
-        return None
-    start = f"# {comment_start(patch)}".encode()
-    return b"".join(line for line in text.splitlines(keepends=True) if not line.strip().startswith(start))
 
 
 def _diff_for(patch: Patch, before: Contents) -> str:

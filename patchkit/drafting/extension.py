@@ -63,7 +63,7 @@ def _variant(patch: Patch | None, resolution: Resolution) -> TargetVariant:
     variant = TargetVariant(find=text, code=_added(kind, text, code))
     if not variant.code.strip():
         raise ValueError("the resolution adds no code")
-    extended_kind(kind, Addition(variants=(variant,))).codemod()
+    extended_kind(kind, Addition(variants=(variant,))).check()
     return variant
 
 

@@ -10,9 +10,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from patchkit.errors import UsageError
-from patchkit.patchset.malformed import malformation_of
+from patchkit.patchset.malformed import converted, table_in
 from patchkit.patchset.select import PART, ForkSettings, PatchSet
-from patchkit.tree import project, toml
+from patchkit.tree import project
 from patchkit.tree.fork import CONFIGURATION, FILE, FOLDER, checked
 from patchkit.tree.limits import MAX_SETTINGS_BYTES
 
@@ -158,18 +158,11 @@ def _table(fork: Fork, name: str) -> dict[str, Any]:
             f"{fork.label(name)} has more than {MAX_SETTINGS_BYTES // 2**10} KiB",
             advice="make it shorter and try again",
         )
-    try:
-        return toml.read(data)
-    except toml.TomlError as error:
-        raise UsageError(str(error), where=fork.label(name), advice="fix it and try again") from None
+    return table_in(data, fork.label(name))
 
 
 def _configured(fork: Fork, root: str, file: str, table: object) -> ConfigurationFile:
-    try:
-        loaded = ConfigurationFile(file, msgspec.convert(table, Configuration), fork, root)
-    except msgspec.ValidationError as error:
-        fault = malformation_of(error, Configuration)
-        raise UsageError(fault.what, where=file, advice=fault.advice) from None
+    loaded = ConfigurationFile(file, converted(table, Configuration, file), fork, root)
     if not loaded.content.subject_prefix.isprintable():
         raise loaded.refusal("subject_prefix", "contains a line break or a control character")
     return loaded

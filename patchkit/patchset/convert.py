@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.imports import Import
@@ -43,8 +42,13 @@ def read(raw: Raw, path: Path) -> Patch:
     return patch_of(_file(raw, path), path)
 
 
-def own(tables: Iterable[OwnFile], built_in: Mapping[str, tuple[Raw, Path]]) -> dict[str, OwnPatch]:
-    """Return the patches that files define or extend, by id. Raise UsageError for a malformed one."""
+def own(
+    tables: Iterable[OwnFile], built_in: Mapping[str, tuple[Raw, Path]], former: Mapping[str, str]
+) -> dict[str, OwnPatch]:
+    """Return the patches that files define or extend, by id. Raise UsageError for a malformed one.
+
+    ``former`` are the ``former_ids`` of the built-in ones.
+    """
     files: dict[str, PatchFile] = {}
     paths = {name: path for name, (_, path) in built_in.items()}
     extensions = []
@@ -62,13 +66,6 @@ def own(tables: Iterable[OwnFile], built_in: Mapping[str, tuple[Raw, Path]]) -> 
     for extension, path in extensions:
         name = extension.extends
         if name not in paths:
-            named_parts = ((raw["id"], raw.get("part", {})) for raw, _ in built_in.values())
-            parts = (
-                (f"{whole}/{part_name}", part)
-                for whole, named in named_parts
-                for part_name, part in named.items()
-            )
-            former = {part["formerly"]: where for where, part in parts if "formerly" in part}
             raise unknown_patch("extends", name, former, path)
         try:
             files[name] = extended(files[name] if name in files else _file(*built_in[name]), extension)
@@ -135,7 +132,7 @@ def check(patch: Patch, path: Path) -> None:
                     "key `why`: contains a line break or a control character, which a comment cannot contain"
                 )
             if not patch.diffs:
-                codemod_of(edit.kind)
+                edit.kind.check()
             with texts.naming("imports"):
                 for code in edit.imports:
                     Import(code)

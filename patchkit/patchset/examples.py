@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from patchkit.errors import UsageError
 from patchkit.patchset.load import parsed
-from patchkit.patchset.malformed import malformation_of
+from patchkit.patchset.malformed import converted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,9 +42,4 @@ def examples_in(folder: Path) -> tuple[PatchExample, ...]:
     path = folder / FILE
     if not path.is_file():
         return ()
-    raw, _ = parsed(path)
-    try:
-        return msgspec.convert(raw, ExamplesFile).example
-    except msgspec.ValidationError as error:
-        fault = malformation_of(error, ExamplesFile)
-        raise UsageError(fault.what, where=path, advice=fault.advice) from None
+    return converted(parsed(path)[0], ExamplesFile, path).example

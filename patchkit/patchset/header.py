@@ -38,12 +38,11 @@ class FactTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 Facts = tuple[str | FactTable, ...]
 
 
-class PartTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A part of a patch: what makes it safe or completes it, with words and conditions of its own."""
+class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The words and conditions that a patch and each part of it have."""
 
     title: str
     why: str
-    risk: str = ""
     upstream: str = ""
     upstream_commit: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{40})?$")] = ""
     no_switch: str = ""
@@ -51,32 +50,29 @@ class PartTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     any_shape_of: tuple[str, ...] = ()
     applies_when: Facts = ()
     upstream_when: Facts = ()
+
+
+class PartTable(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of a patch: what makes it safe or completes it, with words and conditions of its own."""
+
+    risk: str = ""
     formerly: str = ""
 
 
-class PatchHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PatchHeader(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A patch file, with the keys of its edits that every kind of edit has."""
 
     schema: Literal[1]
     id: Name
     group: Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$")] = ""
-    title: str
-    why: str
     risk: str
     verify: str
-    upstream: str = ""
-    upstream_commit: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{40})?$")] = ""
-    no_switch: str = ""
     remove_when: str = ""
     affects: Affects | None = None
     default: bool = True
     requires: tuple[str, ...] = ()
     part: dict[Name, PartTable] = {}
     imports: tuple[str, ...] = ()
-    shapes: dict[str, Facts] = {}
-    any_shape_of: tuple[str, ...] = ()
-    applies_when: Facts = ()
-    upstream_when: Facts = ()
     edit: Mapping[Name, Keys] = {}
 
 
@@ -163,45 +159,15 @@ def _patch(file: PatchHeader, late: Iterator[SiteChange], diffs: tuple[BasedDiff
         )
     edits = tuple(edit for name, keys in file.edit.items() for edit in _edits(name, keys, file.imports, late))
     _require_parts(file, edits)
-    return Patch(
-        id=file.id,
-        group=file.group,
-        title=file.title,
-        why=file.why,
-        risk=file.risk,
-        verify=file.verify,
-        upstream=file.upstream,
-        upstream_commit=file.upstream_commit,
-        no_switch=file.no_switch,
-        remove_when=file.remove_when,
-        affects=file.affects,
-        default=file.default,
-        requires=file.requires,
-        parts=tuple(
-            Part(
-                name=name,
-                title=part.title,
-                why=part.why,
-                risk=part.risk,
-                upstream=part.upstream,
-                upstream_commit=part.upstream_commit,
-                no_switch=part.no_switch,
-                formerly=part.formerly,
-                **_conditions(part),
-            )
-            for name, part in file.part.items()
-        ),
-        edits=edits or edits_of(diffs),
-        diffs=diffs,
-        **_conditions(file),
-    )
+    parts = tuple(Part(name=name, **_stated(part)) for name, part in file.part.items())
+    return Patch(parts=parts, edits=edits or edits_of(diffs), diffs=diffs, **_stated(file))
 
 
-def _conditions(table: PatchHeader | PartTable) -> dict[str, Any]:
-    """Return what a patch or a part asks of a tree."""
-    return {
+def _stated(table: PatchHeader | PartTable) -> dict[str, Any]:
+    """Return what a patch or a part has as its table has it, and what it asks of a tree."""
+    keys = {*table.__struct_fields__}.intersection(Patch.__struct_fields__)
+    return {key: getattr(table, key) for key in keys} | {
         "shapes": {name: tuple(map(_fact, facts)) for name, facts in table.shapes.items()},
-        "any_shape_of": table.any_shape_of,
         "applies_when": tuple(map(_fact, table.applies_when)),
         "upstream_when": tuple(map(_fact, table.upstream_when)),
     }

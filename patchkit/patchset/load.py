@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +16,17 @@ from patchkit.errors import UsageError
 from patchkit.patchset import configuration
 from patchkit.patchset.diffs import BASE, is_of_diffs
 from patchkit.patchset.header import OwnFile, PatchHeader, patch_of, require_free, unknown_patch
-from patchkit.patchset.patch import former_ids
+from patchkit.patchset.malformed import table_in
+from patchkit.patchset.patch import LateChange, former_ids
 from patchkit.patchset.select import PatchSet
-from patchkit.tree import toml
 from patchkit.tree.fork import FILE, FOLDER
 from patchkit.tree.limits import read_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from patchkit.codemods.kind import Kind
     from patchkit.patchset.configuration import ConfigurationFile
-    from patchkit.patchset.patch import Patch, SiteChange
+    from patchkit.patchset.patch import Edit, Patch
     from patchkit.tree.fork import DiskFork, Fork
 
     Raw = dict[str, Any]
@@ -45,56 +43,31 @@ _KEPT = 4
 
 
 class _Late:
-    """The changes of some patches' edits, all converted when the first one is used.
+    """The edits of some patches, all converted when the first one is used.
 
-    Until then neither the kinds of edit nor libcst are imported. A malformed edit raises UsageError whichever change is
-    used first.
+    Until then neither the kinds of edit nor libcst are imported. A malformed edit raises UsageError whichever is used
+    first.
     """
 
     def __init__(self, files: Mapping[str, tuple[Raw, Path]]) -> None:
         self._files = files
 
-    def of(self, patch: str) -> Iterator[SiteChange]:
+    def of(self, patch: str) -> Iterator[LateChange]:
         """Yield the changes of a patch's edits."""
-        return (_LateChange(self, patch, number) for number in itertools.count())
+        return map(partial(LateChange, partial(self._edits, patch)), itertools.count())
+
+    def _edits(self, patch: str) -> Sequence[Edit]:
+        return self._converted[patch]
 
     @cached_property
-    def converted(self) -> dict[str, tuple[SiteChange, ...]]:
-        """The changes of each patch's edits, by patch id."""
-        return {
-            name: tuple(edit.change for edit in read(raw, path).edits)
-            for name, (raw, path) in self._files.items()
-        }
-
-
-@dataclass(frozen=True)
-class _LateChange:
-    late: _Late
-    patch: str
-    number: int
-
-    @property
-    def kind(self) -> Kind:
-        return self.late.converted[self.patch][self.number].kind
-
-    @property
-    def imports(self) -> tuple[str, ...]:
-        return self.late.converted[self.patch][self.number].imports
+    def _converted(self) -> dict[str, Sequence[Edit]]:
+        return {name: read(raw, path).edits for name, (raw, path) in self._files.items()}
 
 
 def parsed(path: Path, read: Callable[[], bytes] | None = None) -> tuple[Raw, bytes]:
     """Return a TOML file's table and bytes. Raise UsageError, with file and reason, if it cannot be read or parsed."""
-    try:
-        data = read_named(path) if read is None else read()
-        return _table(data), data
-    except toml.TomlError as error:
-        raise UsageError(str(error), where=path, advice="fix it and try again") from None
-
-
-@lru_cache(maxsize=128)
-def _table(data: bytes) -> Raw:
-    """Return a file's parsed content, which is cached and must not be modified."""
-    return toml.read(data)
+    data = read_named(path) if read is None else read()
+    return table_in(data, path), data
 
 
 class _Tables(msgspec.Struct, frozen=True):
@@ -110,7 +83,7 @@ def _tables(files: Sequence[tuple[Path, bytes]], *, cached: bool) -> Sequence[Ra
     cached_tables = cache.load(_AREA, key, _Tables) if cached else None
     if cached_tables is not None and cached_tables.key == key and len(cached_tables.tables) == len(files):
         return cached_tables.tables
-    tables = tuple(parsed(path, partial(bytes, data))[0] for path, data in files)
+    tables = tuple(table_in(data, path) for path, data in files)
     if cached:
         cache.save(_AREA, key, _Tables(key, tables), max_files=_KEPT)
     return tables
@@ -193,7 +166,7 @@ def patches(folders: Sequence[Path] = (), fork: Fork | None = None, *, cached: b
     if own:
         from patchkit.patchset import convert
 
-        for name, (patch, path) in convert.own(own, built_in).items():
+        for name, (patch, path) in convert.own(own, built_in, former_ids(loaded.values())).items():
             built_in.pop(name, None)
             loaded[name], paths[name] = patch, path
         for table in own:

@@ -1,17 +1,22 @@
-"""Describe a malformed key of a patch or configuration file: its path, and what is wrong with it."""
+"""Read a table of a patch or configuration file; an error names the malformed key and what is wrong with it."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import inspect
 
-from patchkit.errors import spelling_hint
+from patchkit.errors import UsageError, spelling_hint
+from patchkit.tree import toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+_Form = TypeVar("_Form", bound=msgspec.Struct)
 
 _AT = re.compile(r"(?P<why>.*?)(?: - at (?P<name>`key` in )?`\$\.?(?P<place>.*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
@@ -31,6 +36,26 @@ _KINDS = {
     "str": "a string",
 }
 """The names of TOML for the kinds of values that msgspec names."""
+
+
+_read = lru_cache(maxsize=128)(toml.read)
+
+
+def table_in(data: bytes, where: Path | str) -> dict[str, Any]:
+    """Return a TOML file's table, which must not be modified. Raise UsageError, with the reason, if it is not TOML."""
+    try:
+        return _read(data)
+    except toml.TomlError as error:
+        raise UsageError(str(error), where=where, advice="fix it and try again") from None
+
+
+def converted(table: object, form: type[_Form], where: Path | str) -> _Form:
+    """Return the table of a file as a struct ``form``. Raise UsageError, with key and reason, if it is malformed."""
+    try:
+        return msgspec.convert(table, form)
+    except msgspec.ValidationError as error:
+        fault = malformation_of(error, form)
+        raise UsageError(fault.what, where=where, advice=fault.advice) from None
 
 
 class Malformation(NamedTuple):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from patchkit.codemods.kind import Kind
 
@@ -50,25 +50,31 @@ class Fact(_Addressed, frozen=True, kw_only=True):
     why: str = ""
 
 
-class SiteChange(Protocol):
-    """What an edit does at its site; it may be converted on first use."""
+class ConvertedChange(NamedTuple):
+    """What an edit does at its site: its kind, with its keys, and the imports that the new code needs."""
+
+    kind: Kind
+    imports: tuple[str, ...]
+
+
+class LateChange(NamedTuple):
+    """The same of one of a patch's edits, all of which ``converted`` converts on first use."""
+
+    converted: Callable[[], Sequence[Edit]]
+    number: int
 
     @property
     def kind(self) -> Kind:
         """The kind of edit, with its keys."""
-        ...
+        return self.converted()[self.number].kind
 
     @property
     def imports(self) -> tuple[str, ...]:
         """The imports that the new code needs."""
-        ...
+        return self.converted()[self.number].imports
 
 
-class ConvertedChange(NamedTuple):
-    """A change whose edit has been converted to its kind."""
-
-    kind: Kind
-    imports: tuple[str, ...]
+SiteChange: TypeAlias = ConvertedChange | LateChange
 
 
 class Edit(_Addressed, frozen=True, kw_only=True):

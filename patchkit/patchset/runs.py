@@ -10,7 +10,7 @@ import msgspec
 from patchkit.patchset import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 NAME = "runs.json"
 """The file in the folder of the built-in patches; ``scripts/generate_docs.py`` writes it."""
@@ -61,15 +61,6 @@ class KnownRuns(msgspec.Struct, frozen=True):
         """Return whether each of several patches or parts ran on a tree's release, or None if that is unknown."""
         answers = {self.ran(name, version) for name in names}
         return None if None in answers else False not in answers
-
-
-def is_default(name: str, patches: Sequence[str] | None, opt_in: Sequence[str]) -> bool:
-    """Return whether a tree of a run had what ``apply`` makes if no patch is named.
-
-    ``opt_in`` are those of its ``patches`` that were opt-in when it ran. The first runs recorded no patches; there the
-    tree ``patched`` had the default patches of the day.
-    """
-    return name.rpartition("/")[2] == "patched" if patches is None else bool(patches) and not opt_in
 
 
 def read() -> KnownRuns:

@@ -44,9 +44,8 @@ def _run_once(
     patches: Sequence[Patch],
     watch: Callable[[PatchStatus, Overlay], None] | None = None,
     *,
-    try_closest_shape: bool = False,
-    allow_partial: bool = False,
     examinations: Examinations | None = None,
+    **options: bool,
 ) -> _Run:
     overlay = Overlay(modules, examinations)
     touched: dict[str, list[str]] = {}
@@ -55,7 +54,7 @@ def _run_once(
     for patch in patches:
         before = dict(overlay.edited)
         failed = {s.patch.id for s in statuses if s.state in {State.CONFLICT, State.NOT_APPLICABLE}}
-        status = evaluate(overlay, patch, try_closest_shape=try_closest_shape, allow_partial=allow_partial)
+        status = evaluate(overlay, patch, **options)
         if old and patch.built_in and not _is_present(status):
             status = PatchStatus(patch, State.NOT_APPLICABLE, (), old)
             overlay.edited = before

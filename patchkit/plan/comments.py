@@ -44,6 +44,14 @@ def comments_of(source: bytes, patch: str) -> tuple[str, ...]:
     return tuple(words.decode(errors="replace").strip() for words in lines if words)
 
 
+def without_comments(source: bytes | None, patch: str) -> bytes | None:
+    """Return a file without a patch's comments on lines of their own; unchanged without a patch's id."""
+    start = f"{COMMENT_PREFIX}{patch}:".encode()
+    if source is None or not patch or start not in source:
+        return source
+    return re.sub(rb"^[ \t]*" + re.escape(start) + rb".*(\n|\Z)", b"", source, flags=re.MULTILINE)
+
+
 def commenting_patches(source: bytes) -> frozenset[str]:
     """Return the ids of the patches that have a comment in a file."""
     return frozenset(name.decode() for name in _COMMENT.findall(source))

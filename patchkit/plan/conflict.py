@@ -13,7 +13,14 @@ from patchkit.codemods.language import syntax, texts
 from patchkit.codemods.language.nearness import is_like, partly_bound
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import resolve
-from patchkit.codemods.language.sites import bindings_given, closest, nearest_of, statement_at, unmatched
+from patchkit.codemods.language.sites import (
+    agreed,
+    bindings_given,
+    closest,
+    nearest_of,
+    statement_at,
+    unmatched,
+)
 from patchkit.codemods.language.statements import statement_path
 from patchkit.codemods.language.template import readable
 from patchkit.plan import landing
@@ -96,13 +103,7 @@ def _conflict(modules: Modules, patch: Patch, status: EditStatus) -> Conflict:
     fields = (patch.id, edit.name, kind, edit.why, status.file, status.site, status.reason)
     if patch.diffs:
         clash = landing.clash(patch, modules.tree, status.name)
-        return Conflict(
-            *fields,
-            clash.line,
-            clash.end,
-            clash.found,
-            *(text.rstrip("\n") for text in (clash.expected, clash.wanted)),
-        )
+        return Conflict(*fields, *clash)
     forms = edit.kind.forms or (("", "\n".join(edit.kind.written)),)
     source, module = modules.source(status.file), modules.get(status.file)
     if source is None or module is None:
@@ -132,17 +133,10 @@ def _known(module: cst.Module, site: str, kind: Kind, place: _FoundPlace | None)
     nodes: tuple[cst.CSTNode, ...] = (syntax.node_at(module, place.first),)  # An `elif` is in no block.
     if body is not None and first is not None and last is not None:
         nodes = tuple(body[first : last + 1])
-    return {
-        "found": nodes,
-        **(_bindings(place, nodes)),
-        **bound,
-    }
-
-
-def _bindings(place: _FoundPlace, nodes: Sequence[cst.CSTNode]) -> Bindings:
-    if place.bindings is not None:
-        return place.bindings
-    return partly_bound(Pattern.compile(place.form[0]), nodes)
+    matched = place.bindings
+    if matched is None:
+        matched = partly_bound(Pattern.compile(place.form[0]), nodes)
+    return {"found": nodes, **matched, **bound}
 
 
 class _FoundPlace(NamedTuple):
@@ -218,12 +212,7 @@ def _around(scope: Scope, matches: Sequence[Match], form: _Form) -> _FoundPlace 
         place = statement_at(scope.module, end)
         if place[:-1] == first[:-1] and syntax.order(place) > syntax.order(last):
             last = place
-    agreed = {
-        name: value
-        for name, value in matches[0].bindings.items()
-        if all(syntax.same(value, match.bindings[name]) for match in matches)
-    }
-    return _FoundPlace(first, last, form, agreed)
+    return _FoundPlace(first, last, form, agreed(matches))
 
 
 def _is_plain(scope: Scope, place: Path) -> bool:

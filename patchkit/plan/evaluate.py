@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ import msgspec
 
 from patchkit import memory
 from patchkit.codemods.examination import Examination, Reason, SiteState, absent, ambiguous, ready
-from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.language.imports import Import
 from patchkit.codemods.language.placeholders import PatternError
 from patchkit.codemods.language.scope import Scope
@@ -162,7 +161,7 @@ def _calls_runtime(edit: Edit, examined: Examination) -> bool:
 @memory.cached(2048)
 def _examined_scope(kind: Kind, scope: Scope, note: str) -> Examination:
     """Examine a scope. Results are cached, since syntax trees are immutable."""
-    return codemod_of(kind).examine(scope, note)
+    return kind.examine(scope, note)
 
 
 def _with_imports(overlay: Overlay, scope: Scope, edit: Edit, examined: Examination) -> Examination:
@@ -275,52 +274,17 @@ def _place(fact: Fact) -> str:
     return f"{scopes} in {where}" if scopes else where
 
 
-def _missing_shape_reason(overlay: Overlay, patch: Patch, part: Part, *, is_close: bool) -> str:
-    """Return the reason of a conflict with a tree that has none of the part's shapes, with what to do.
-
-    ``is_close`` is whether the edits of the closest shape show which line differs.
-    """
-    places = {_place(fact): fact for name in part.any_shape_of for fact in part.shapes[name]}
-    matches = [
-        place
-        for place, fact in places.items()
-        if overlay.holds(msgspec.structs.replace(fact, has="", lacks=""))
-    ]
-    if not matches:
-        return f"needs a tree with one of {', '.join(places)}, and this one has none of them"
-    expected = f"expected a known form of {', '.join(matches)}, found the fork's own"
-    if is_close:
-        return f"{expected}: patchkit diff {patch.id} shows the line that failed to match"
-    return (
-        f"{expected}: leave {name_of(patch, part)} out if that already has the patch's effect, otherwise add a variant "
-        "for it (docs/authoring.md)"
-    )
-
-
-def _shapes(overlay: Overlay, part: Part) -> frozenset[str]:
-    return frozenset(
-        name for name, facts in part.shapes.items() if all(overlay.holds(fact) for fact in facts)
-    )
-
-
-def _closest_shape(overlay: Overlay, part: Part) -> frozenset[str]:
-    """Return the closest shape for a tree that has none of the part's: the only one whose places exist."""
-    matches = [
-        name
-        for name in part.any_shape_of
-        if all(overlay.holds(msgspec.structs.replace(fact, has="", lacks="")) for fact in part.shapes[name])
-    ]
-    return frozenset(matches if len(matches) == 1 else ())
+def _exists(overlay: Overlay, fact: Fact) -> bool:
+    """Return whether the place of a fact exists, whatever its code."""
+    return overlay.holds(msgspec.structs.replace(fact, has="", lacks=""))
 
 
 def _add_imports(overlay: Overlay, edit: Edit, file: str) -> None:
     """Add an edit's imports to a file in which the edit itself is left to a person."""
-    module = overlay.get(file)
     for need in map(Import, edit.imports):
-        home = overlay.from_defining_file(need)
+        module, home = overlay.get(file), overlay.from_defining_file(need)
         if module is not None and home is not None and need.missing(module):
-            module = home.add(module)
-            overlay.put(file, module)
+            overlay.make(file, partial(home.add, module))
 
 
 def evaluate(
@@ -363,7 +327,7 @@ def _evaluate_part(
     evaluation = _Evaluation(overlay, patch, part, pristine, has_upstream_change)
     if patch.diffs:
         return _summarise(evaluation, evaluation.landed(allow_partial=allow_partial))
-    shapes = _shapes(overlay, part)
+    shapes = frozenset(name for name, facts in part.shapes.items() if all(map(overlay.holds, facts)))
     is_shapeless = bool(part.any_shape_of) and not shapes & set(part.any_shape_of)
     is_there = is_shapeless and evaluation.has_comment
     if is_shapeless:
@@ -459,8 +423,10 @@ class _Evaluation:
 
     @property
     def closest_shape(self) -> frozenset[str]:
-        """The closest shape for a tree that has none of the part's."""
-        return _closest_shape(self.pristine, self.part)
+        """The closest shape for a tree that has none of the part's: the only one whose places exist."""
+        shapes = {name: self.part.shapes[name] for name in self.part.any_shape_of}
+        matches = [n for n, facts in shapes.items() if all(_exists(self.pristine, fact) for fact in facts)]
+        return frozenset(matches if len(matches) == 1 else ())
 
     @property
     def has_comment(self) -> bool:
@@ -509,9 +475,24 @@ class _Evaluation:
         return State.UPSTREAM if is_upstreams else State.UNKNOWN
 
     def shape_conflict(self, *, is_close: bool = False) -> PatchStatus:
-        """Return the conflict status for a tree that has none of the part's shapes."""
-        reason = _missing_shape_reason(self.pristine, self.patch, self.part, is_close=is_close)
-        return PatchStatus(self.patch, State.CONFLICT, (), reason)
+        """Return the conflict with a tree that has none of the part's shapes, with what to do.
+
+        ``is_close`` is whether the edits of the closest shape show which line differs.
+        """
+        patch, part = self.patch, self.part
+        places = {_place(fact): fact for name in part.any_shape_of for fact in part.shapes[name]}
+        matches = [place for place, fact in places.items() if _exists(self.pristine, fact)]
+        reason = f"expected a known form of {', '.join(matches)}, found the fork's own: "
+        if not matches:
+            reason = f"needs a tree with one of {', '.join(places)}, and this one has none of them"
+        elif is_close:
+            reason += f"patchkit diff {patch.id} shows the line that failed to match"
+        else:
+            reason += (
+                f"leave {name_of(patch, part)} out if that already has the patch's effect, otherwise add a variant "
+                "for it (docs/authoring.md)"
+            )
+        return PatchStatus(patch, State.CONFLICT, (), reason)
 
     def edits(self, shapes: frozenset[str]) -> list[Edit]:
         """Return the edits for a tree with these shapes, each with its file."""
@@ -527,10 +508,8 @@ class _Evaluation:
         """Return an edit's status, and make the edit in the overlay if it is pending."""
         status, examined = _examined(self.overlay, self.patch, edit)
         is_there = examined.state is SiteState.PRESENT
-        how = BY_HAND if is_there else ACCEPTED
-        if is_noted(self.overlay.modules.source(status.file) or b"", self.patch.id, edit.name, how):
-            self.noted.setdefault(how, []).append(edit.name)
-            return replace(status, state=State.APPLIED, reason=how)
+        if noted := self._noted(status, is_there=is_there):
+            return noted
         if is_there:
             return self._in_place(edit, status, examined.reason)
         if examined.state is SiteState.READY and examined.rewrite is not None:
@@ -591,10 +570,8 @@ class _Evaluation:
     def _as_noted(self, status: EditStatus) -> EditStatus:
         """Return a diff's edit as a person or an earlier patch made it, if one of them did."""
         is_there = status.state is State.APPLIED
-        how = BY_HAND if is_there else ACCEPTED
-        if is_noted(self.overlay.modules.source(status.file) or b"", self.patch.id, status.name, how):
-            self.noted.setdefault(how, []).append(status.name)
-            return replace(status, state=State.APPLIED, reason=how)
+        if noted := self._noted(status, is_there=is_there):
+            return noted
         if is_there and status.file in self.overlay.edited:
             source = landing.landed(self.patch, self.pristine.tree)
             before = next(
@@ -603,6 +580,14 @@ class _Evaluation:
             if before.state is not State.APPLIED:
                 return replace(status, state=State.PENDING)
         return status
+
+    def _noted(self, status: EditStatus, *, is_there: bool) -> EditStatus | None:
+        """Return the status of an edit that a comment marks as made or accepted by hand, None for any other."""
+        how = BY_HAND if is_there else ACCEPTED
+        if not is_noted(self.overlay.modules.source(status.file) or b"", self.patch.id, status.name, how):
+            return None
+        self.noted.setdefault(how, []).append(status.name)
+        return replace(status, state=State.APPLIED, reason=how)
 
     def _in_place(self, edit: Edit, status: EditStatus, own: str) -> EditStatus:
         if own:

@@ -17,7 +17,7 @@ from patchkit.change.follow import Trees, alike, outlined
 from patchkit.change.land import NOT_MADE, home_of, land
 from patchkit.lines import encoding_of
 from patchkit.memory import RecentCache
-from patchkit.plan.comments import COMMENT_PREFIX
+from patchkit.plan.comments import COMMENT_PREFIX, without_comments
 from patchkit.plan.status import EditStatus, State
 from patchkit.tree.source import INVALID, first_line, parsed
 from patchkit.tree.text import newline_of
@@ -69,13 +69,13 @@ def contents(patch: Patch, tree: Tree, source: LandedDiff) -> Contents:
     """Return the files that a landing changes, each with the comment of the patch."""
     comment = f"{COMMENT_PREFIX}{patch.id}: {''.join(filter(str.isprintable, patch.title))}"
     landing = source.landing
-    if any(_without_comments(before, patch.id) != before for before in map(tree.read, landing.contents)):
+    if any(without_comments(before, patch.id) != before for before in map(tree.read, landing.contents)):
         # The comment of what is there stays where it is.
         landing = land(source.diff.files, Trees(_base(source.diff), tree), adapting=False)
     texts: dict[str, bytes | None] = {}
     for file, text in landing.contents.items():
         before = tree.read(file) or b""
-        is_new = text is not None and file.endswith(".py") and _without_comments(before, patch.id) == before
+        is_new = text is not None and file.endswith(".py") and without_comments(before, patch.id) == before
         texts[file] = _commented(before, text, comment) if is_new and text is not None else text
     return texts
 
@@ -91,7 +91,7 @@ def is_edited(patch: Patch, tree: Tree, source: LandedDiff, status: EditStatus) 
     It is not if its class or function is that of the diff's base, as after a person took the change of it back.
     """
     text = tree.read(status.file)
-    if text is None or _without_comments(text, patch.id) == text:
+    if text is None or without_comments(text, patch.id) == text:
         return False
     part = source.diff.edits[status.name]
     before, _ = source.diff.files[part.file]
@@ -114,11 +114,11 @@ class Clash(NamedTuple):
     ``found`` are the lines from number ``line`` to ``end`` (exclusive); 0 if the place is not known.
     """
 
+    line: int
+    end: int
     found: str
     expected: str
     wanted: str
-    line: int
-    end: int
 
 
 def clash(patch: Patch, tree: Tree, name: str) -> Clash:
@@ -128,17 +128,15 @@ def clash(patch: Patch, tree: Tree, name: str) -> Clash:
     edit = next((edit_found for edit_found in edits if edit_found.outcome in NOT_MADE), None)
     region = edit.region if edit is not None else None
     if edit is None or region is None or not home_of(edit, source.landing.roots):
-        edit_found = edit if edit is not None and (edit.base_text or edit.wanted) else None
-        expected, wanted = (
-            (edit_found.base_text, edit_found.wanted) if edit_found else (part.removed, part.added)
-        )
-        return Clash("", expected, wanted, 0, 0)
+        texts = (edit.base_text, edit.wanted) if edit is not None else ("", "")
+        expected, wanted = texts if any(texts) else (part.removed, part.added)
+        return Clash(0, 0, "", expected.rstrip("\n"), wanted.rstrip("\n"))
     line, end = region.lines()
     own = tree.read(home_of(edit, source.landing.roots)) or b""
     # The comments of the patch are in the file, and not in what was merged.
     line, end = (_in_file(number, own, patch.id) for number in (line, end))
     text = b"".join(own.splitlines(keepends=True)[line - 1 : end - 1]).decode(errors="replace")
-    return Clash(text, edit.base_text, edit.wanted, line, end)
+    return Clash(line, end, text, edit.base_text.rstrip("\n"), edit.wanted.rstrip("\n"))
 
 
 def _in_file(number: int, text: bytes, identifier: str) -> int:
@@ -258,13 +256,6 @@ def _nearness(diff: BasedDiff, tree: Tree) -> float:
     return sum(1.0 if now == before else alike(now or b"", before) for now, before in versions)
 
 
-def _without_comments(text: bytes | None, identifier: str) -> bytes | None:
-    start = f"{COMMENT_PREFIX}{identifier}:".encode()
-    if text is None or not identifier or start not in text:
-        return text
-    return re.sub(rb"^[ \t]*" + re.escape(start) + rb".*(\n|\Z)", b"", text, flags=re.MULTILINE)
-
-
 @dataclass(frozen=True)
 class _Seen(TreeAbove):
     """A tree without the comments of a patch (empty for all of it), which notes what is read of it."""
@@ -275,7 +266,7 @@ class _Seen(TreeAbove):
 
     def read(self, file: str) -> bytes | None:
         self.texts.setdefault(file, super().read(file))
-        return _without_comments(self.texts[file], self.identifier)
+        return without_comments(self.texts[file], self.identifier)
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         self.lists.setdefault((folder, suffix), super().files(folder, suffix))

@@ -163,10 +163,6 @@ class Overlay:
 
         self.edited[file] = EditedFile(made, label, self.edited.get(file))
 
-    def put(self, file: str, module: cst.Module) -> None:
-        """Replace a file by a module."""
-        self.make(file, lambda: module)
-
     def land(self, file: str, content: bytes | None) -> None:
         """Replace a file by the content that a diff gives it, None to remove it."""
         label = f"+{key_of(content)}" if self.examinations is not None else ""

@@ -133,19 +133,15 @@ def _text_with_markers(text: bytes, conflicts: Sequence[Conflict]) -> bytes:
             return [(indent + line if line else line) + newline for line in encoded]
 
         lines[start:end] = [
-            *_line(f"<<<<<<< found ({name})", newline),
+            f"<<<<<<< found ({name})".encode() + newline,
             *lines[start:end],
-            *_line("||||||| expected", newline),
+            b"||||||| expected" + newline,
             *written(conflict.expected),
-            *_line("=======", newline),
+            b"=======" + newline,
             *written(wanted),
-            *_line(f">>>>>>> wanted ({name}, {conflict.kind})", newline),
+            f">>>>>>> wanted ({name}, {conflict.kind})".encode() + newline,
         ]
     return b"".join(lines)
-
-
-def _line(text: str, newline: bytes) -> list[bytes]:
-    return [text.encode() + newline]
 
 
 def indent_of(line: bytes) -> bytes:

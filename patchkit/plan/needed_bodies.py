@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.patchset.patch import Fact
@@ -21,42 +20,37 @@ _DEFINED = re.compile(r"^[ \t]*def (\w+)", re.MULTILINE)
 
 def needed_bodies(patches: Iterable[Patch]) -> NeededBodies:
     """Return the functions and files that patches' edits and facts look into, in any file and in those they name."""
-    anywhere, own = _Needs(), defaultdict[str, _Needs](_Needs)
+    anywhere = [NeededBodies(frozenset(), frozenset())]
+    own = defaultdict[str, list[NeededBodies]](list)
     for patch in patches:
         looking: list[Fact | Edit] = [*patch.facts]
         looking += [edit for edit in patch.edits if edit.kind.looks_inside]
-        for place in looking:
-            for needs in (anywhere, *(own[file] for file in place.files)):
-                needs.look_into(place)
+        wanted = [(place.files, _needed(place)) for place in looking]
         for edit in patch.edits:
-            defined = {name for code in edit.kind.written for name in _DEFINED.findall(code)}
-            for needs in (anywhere, *(own[file] for file in edit.files)):
-                needs.names |= defined
-    return anywhere.bodies({file: needs.bodies({}) for file, needs in own.items()})
+            defined = (name for code in edit.kind.written for name in _DEFINED.findall(code))
+            wanted.append((edit.files, NeededBodies(frozenset(defined), frozenset())))
+        for files, need in wanted:
+            for needs in (anywhere, *(own[file] for file in files)):
+                needs.append(need)
+    return _together(anywhere, {file: _together(needs, {}) for file, needs in own.items()})
 
 
-@dataclass
-class _Needs:
-    """What is looked into, collected place by place."""
+def _together(needs: Iterable[NeededBodies], own: Mapping[str, NeededBodies]) -> NeededBodies:
+    sets = zip(*((need.names, need.files, need.around, need.seeking) for need in needs), strict=True)
+    names, files, around, seeking = (frozenset[Any]().union(*several) for several in sets)
+    return NeededBodies(names, files, around, seeking, own)
 
-    names: set[str] = field(default_factory=set[str])
-    files: set[str] = field(default_factory=set[str])
-    around: set[str] = field(default_factory=set[str])
-    seeking: set[tuple[str, frozenset[str]]] = field(default_factory=set[tuple[str, frozenset[str]]])
 
-    def look_into(self, place: Fact | Edit) -> None:
-        last = {scope.rsplit(".", 1)[-1] for scope in place.scopes}
-        words = _words(place)
-        if words is None:
-            self.names |= last
-        else:
-            self.seeking |= {(name, word) for name in last for word in words}
-        self.around |= {name for scope in place.scopes for name in scope.split(".")[:-1]}
-        self.files |= set(place.files) if "" in place.scopes else set()
-
-    def bodies(self, own: Mapping[str, NeededBodies]) -> NeededBodies:
-        names, files, around = frozenset(self.names - {""}), frozenset(self.files), frozenset(self.around)
-        return NeededBodies(names, files, around, frozenset(self.seeking), own)
+def _needed(place: Fact | Edit) -> NeededBodies:
+    last = {scope.rsplit(".", 1)[-1] for scope in place.scopes}
+    around = frozenset(name for scope in place.scopes for name in scope.split(".")[:-1])
+    files = frozenset(place.files if "" in place.scopes else ())
+    words = _words(place)
+    if words is None:
+        return NeededBodies(frozenset(last - {""}), files, around)
+    return NeededBodies(
+        frozenset(), files, around, frozenset((name, word) for name in last for word in words)
+    )
 
 
 def _words(place: Fact | Edit) -> list[frozenset[str]] | None:

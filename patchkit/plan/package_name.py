@@ -1,4 +1,4 @@
-"""Translate the package name in patches' code, for forks that renamed the package."""
+"""Rename packages in patches' code: that of sglang, for forks that renamed it, and the runtime's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from patchkit.patchset.patch import ConvertedChange, Edit
 from patchkit.tree.sglang import NAME, SERVING, VENDORED_RUNTIME
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from patchkit.patchset.patch import Patch
 
@@ -21,7 +21,15 @@ _CODE = ("edits", "parts", "diffs", "shapes", "applies_when", "upstream_when")
 
 def with_package_name(patches: Sequence[Patch], name: str) -> Sequence[Patch]:
     """Return the patches with their code's imports changed to a package of this name."""
-    return patches if name == NAME else [_patch(patch, name) for patch in patches]
+    return patches if name == NAME else translated(patches, lambda code: _renamed(code, NAME, name))
+
+
+def translated(patches: Sequence[Patch], rename: Callable[[str], str]) -> tuple[Patch, ...]:
+    """Return the patches with the result of ``rename`` in place of each piece of their code."""
+    return tuple(
+        msgspec.structs.replace(patch, **{key: _translated(getattr(patch, key), rename) for key in _CODE})
+        for patch in patches
+    )
 
 
 def as_upstream(code: str, name: str) -> str:
@@ -38,30 +46,25 @@ def _pattern_of(name: str) -> re.Pattern[str]:
     return re.compile(rf"\b{name}(?=\.(?:{SERVING}|{VENDORED_RUNTIME})\b)|(?<=\bfrom ){name}(?= import\b)")
 
 
-def _patch(patch: Patch, name: str) -> Patch:
-    return msgspec.structs.replace(patch, **{key: _translated(getattr(patch, key), name) for key in _CODE})
-
-
-def _translated(value: Any, name: str) -> Any:
+def _translated(value: Any, rename: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return _renamed(value, NAME, name)
+        return rename(value)
     if isinstance(value, bytes):
-        text = _renamed(value.decode(errors="surrogateescape"), NAME, name)
-        return text.encode(errors="surrogateescape")
+        return rename(value.decode(errors="surrogateescape")).encode(errors="surrogateescape")
     if isinstance(value, ConvertedChange):
-        return ConvertedChange(*(_translated(item, name) for item in value))
+        return ConvertedChange(*(_translated(item, rename) for item in value))
     if isinstance(value, tuple):
-        return tuple(_translated(item, name) for item in value)
+        return tuple(_translated(item, rename) for item in value)
     if isinstance(value, dict):
-        return {key: _translated(item, name) for key, item in value.items()}
+        return {key: _translated(item, rename) for key, item in value.items()}
     if isinstance(value, msgspec.Struct):
-        return _struct(value, name)
+        return _struct(value, rename)
     return value
 
 
-def _struct(value: msgspec.Struct, name: str) -> msgspec.Struct:
+def _struct(value: msgspec.Struct, rename: Callable[[str], str]) -> msgspec.Struct:
     before = {key: getattr(value, key) for key in value.__struct_fields__}
     if isinstance(value, Edit):
         before["change"] = ConvertedChange(value.kind, value.imports)
-    after = {key: _translated(item, name) for key, item in before.items()}
+    after = {key: _translated(item, rename) for key, item in before.items()}
     return value if before == after else msgspec.structs.replace(value, **after)

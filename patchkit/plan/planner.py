@@ -9,7 +9,7 @@ with the others. Once the files have other edits, a later patch is applied to th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from patchkit.errors import TreeError, UsageError
 from patchkit.plan import cache, vendor
@@ -73,13 +73,8 @@ class Planner:
         """
         chosen = [patch for patch in self._patches.select(ids) if patch.id not in without]
         tree = OverlayTree(self._tree, contents) if contents else self._tree
-        return _plan_on(
-            tree,
-            chosen,
-            vendored=self._vendored(),
-            try_closest_shape=try_closest_shape,
-            allow_partial=allow_partial,
-        )
+        options = {"try_closest_shape": try_closest_shape, "allow_partial": allow_partial}
+        return _plan_on(tree, chosen, vendored=self._vendored(), **options)
 
     def combined_plan(self, plan: Plan, base: PatchBase | None) -> Plan:
         """Return a plan that gives the files that the tree's and the plan's patches together make of ``base``.
@@ -181,25 +176,13 @@ class Planner:
         return replace(plan, patches=patches, changes=_changes(originals | current, combined, after, {*ids}))
 
 
-def _plan_on(
-    tree: Tree,
-    patches: Sequence[Patch],
-    *,
-    vendored: bool,
-    try_closest_shape: bool = False,
-    allow_partial: bool = False,
-) -> Plan:
+def _plan_on(tree: Tree, patches: Sequence[Patch], *, vendored: bool, **options: Any) -> Plan:
     # libcst is slow to import, and most reverts only restore recorded bytes.
     from patchkit.plan.build import make_plan
 
     if not vendored:
-        return make_plan(tree, patches, try_closest_shape=try_closest_shape, allow_partial=allow_partial)
-    plan = make_plan(
-        vendor.with_runtime_files(tree),
-        vendor.with_vendored_imports(patches),
-        try_closest_shape=try_closest_shape,
-        allow_partial=allow_partial,
-    )
+        return make_plan(tree, patches, **options)
+    plan = make_plan(vendor.with_runtime_files(tree), vendor.with_vendored_imports(patches), **options)
     return vendor.with_runtime(tree, plan)
 
 

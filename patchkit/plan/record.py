@@ -176,14 +176,6 @@ class _RecordFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     write: tuple[_Write, ...] = ()
 
 
-class _Pair(msgspec.Struct, frozen=True):
-    """A write of a file for one or several patches at once."""
-
-    before: str | None
-    after: str | None
-    patches: tuple[str, ...]
-
-
 class Record(msgspec.Struct, frozen=True):
     """Everything that patchkit did to a tree and has not reverted, oldest layer first.
 
@@ -192,7 +184,7 @@ class Record(msgspec.Struct, frozen=True):
     """
 
     layers: tuple[Layer, ...] = ()
-    writes: frozenset[tuple[str, tuple[_Pair, ...]]] = frozenset()
+    writes: frozenset[tuple[str, tuple[AppliedFile, ...]]] = frozenset()
     forked: frozenset[str] = frozenset()
 
     @property
@@ -203,26 +195,26 @@ class Record(msgspec.Struct, frozen=True):
     @property
     def manual_edits(self) -> frozenset[tuple[str, str]]:
         """The edits that a person made, as pairs of patch id and edit name."""
-        return frozenset((p.id, name) for layer in self.layers for p in layer.patches for name in p.by_hand)
+        return frozenset(self.manual_files)
 
     @property
     def manual_files(self) -> dict[tuple[str, str], str]:
         """The file of each edit that a person made."""
-        patches = [patch for layer in self.layers for patch in layer.patches]
-        return {(p.id, e.name): e.file for p in patches for e in p.edits if e.how is not How.MADE}
+        return {(p.id, e.name): e.file for p, e in self._pairs if e.how is not How.MADE}
 
     @property
     def edits(self) -> frozenset[tuple[str, str]]:
         """The edits that patchkit or a person made, as pairs of patch id and edit name."""
-        return frozenset(
-            (p.id, edit.name) for layer in self.layers for p in layer.patches for edit in p.edits
-        )
+        return frozenset((patch.id, edit.name) for patch, edit in self._pairs)
+
+    @property
+    def _pairs(self) -> Iterator[tuple[AppliedPatch, AppliedEdit]]:
+        return ((patch, edit) for layer in self.layers for patch in layer.patches for edit in patch.edits)
 
     @property
     def found_files(self) -> frozenset[str]:
         """The files in which a person had made an edit before the record began, so that it lacks the original."""
-        patches = (patch for layer in self.layers for patch in layer.patches)
-        return frozenset(edit.file for patch in patches for edit in patch.edits if edit.how is How.FOUND)
+        return frozenset(edit.file for _, edit in self._pairs if edit.how is How.FOUND)
 
     @property
     def ported(self) -> frozenset[str]:
@@ -407,9 +399,9 @@ def files_of(record: Record) -> dict[str, bytes]:
         for file, change in sorted(layer.files.items()):
             # A patch's edits are in its first write.
             edits = {p.id: {e.name: e.how for e in p.edits if e.file == file} for p in layer.patches}
-            for pair in _pairs(record, file, change):
+            for pair in _writes(record, file, change):
                 for name in pair.patches:
-                    write = _Write(file, pair.before, pair.after, number, edits.pop(name, {}))
+                    write = _Write(file, pair.original, pair.applied, number, edits.pop(name, {}))
                     blocks.setdefault(name, []).append(write)
         heads |= {patch.id: (patch, layer.is_ported) for patch in layer.patches}
     files: dict[str, bytes] = {}
@@ -467,24 +459,23 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _pairs(record: Record, file: str, change: AppliedFile) -> tuple[_Pair, ...]:
+def _writes(record: Record, file: str, change: AppliedFile) -> tuple[AppliedFile, ...]:
     """Return the single writes that a layer's file is the result of, so that a write changes no file but its own."""
-    whole = _Pair(change.original, change.applied, change.patches)
     for name, pairs in record.writes:
-        if name != file or pairs[0].before != change.original:
+        if name != file or pairs[0].original != change.original:
             continue
-        if file in record.forked and pairs[0].after == change.applied:
+        if file in record.forked and pairs[0].applied == change.applied:
             return tuple(pair for pair in pairs if {*pair.patches} & {*change.patches})
         earlier = frozenset(name for pair in pairs for name in pair.patches)
         if not earlier <= frozenset(change.patches):
             continue
         added = tuple(name for name in change.patches if name not in earlier)
-        if pairs[-1].after == change.applied and not added:
+        if pairs[-1].applied == change.applied and not added:
             return pairs
         if added:
-            return (*pairs, _Pair(pairs[-1].after, change.applied, added))
-        return (*pairs[:-1], msgspec.structs.replace(pairs[-1], after=change.applied))
-    return (whole,)
+            return (*pairs, AppliedFile(pairs[-1].applied, change.applied, added))
+        return (*pairs[:-1], msgspec.structs.replace(pairs[-1], applied=change.applied))
+    return (change,)
 
 
 class _DamagedError(ValueError):
@@ -549,7 +540,7 @@ def _record(blocks: Mapping[str, _RecordFile]) -> Record:
             key = (write.layer, name if block.kind == "port" else "")
             places.setdefault(key, {}).setdefault(write.file, []).append((name, write))
     layers: list[Layer] = []
-    writes: set[tuple[str, tuple[_Pair, ...]]] = set()
+    writes: set[tuple[str, tuple[AppliedFile, ...]]] = set()
     forked: set[str] = set()
     for (number, port), files in sorted(places.items()):
         applied_files: dict[str, AppliedFile] = {}
@@ -557,11 +548,11 @@ def _record(blocks: Mapping[str, _RecordFile]) -> Record:
             pairs = _chained(items)
             if pairs is None:
                 forked.add(file)
-                pairs = tuple(_Pair(write.before, write.after, (name,)) for name, write in items)
+                pairs = tuple(AppliedFile(write.before, write.after, (name,)) for name, write in items)
             last = pairs[0 if file in forked else -1]
             writes.add((file, pairs))
             names = dict.fromkeys(name for pair in pairs for name in pair.patches)
-            applied_files[file] = AppliedFile(pairs[0].before, last.after, tuple(names))
+            applied_files[file] = AppliedFile(pairs[0].original, last.applied, tuple(names))
         listed = sorted({name for file in applied_files.values() for name in file.patches})
         patches = tuple(_patch(name, blocks[name], files) for name in listed)
         layers.append(Layer(patches, applied_files, is_ported=bool(port), number=number))
@@ -579,7 +570,7 @@ def _patch(name: str, block: _RecordFile, files: Mapping[str, Sequence[tuple[str
     return AppliedPatch(name, block.requires, edits, block.form, block.patchkit)
 
 
-def _chained(items: Iterable[tuple[str, _Write]]) -> tuple[_Pair, ...] | None:
+def _chained(items: Iterable[tuple[str, _Write]]) -> tuple[AppliedFile, ...] | None:
     """Return the writes of a file in their order, None if they have several."""
     pairs: dict[tuple[str | None, str | None], list[str]] = {}
     for name, write in items:
@@ -598,4 +589,4 @@ def _chained(items: Iterable[tuple[str, _Write]]) -> tuple[_Pair, ...] | None:
         if len(following) != 1:
             return None
         chain.append(following[0])
-    return tuple(_Pair(before, after, tuple(pairs[before, after])) for before, after in chain)
+    return tuple(AppliedFile(before, after, tuple(pairs[before, after])) for before, after in chain)

@@ -12,12 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from patchkit import __version__
 from patchkit.errors import ConflictError
-from patchkit.patchset.patch import ConvertedChange
 from patchkit.plan.comments import SIGNS
+from patchkit.plan.package_name import translated
 from patchkit.plan.status import FileChange, Plan
 from patchkit.tree.sglang import NAME
 from patchkit.tree.tree import OverlayTree, files_containing
@@ -127,32 +125,7 @@ def _importing(tree: Tree, files: Sequence[str], runtime: re.Pattern[str]) -> tu
 
 def with_vendored_imports(patches: Sequence[Patch]) -> tuple[Patch, ...]:
     """Return the patches with their runtime imports changed to the vendored runtime."""
-    return tuple(
-        msgspec.structs.replace(
-            patch,
-            edits=tuple(
-                msgspec.structs.replace(
-                    edit,
-                    change=ConvertedChange(
-                        edit.kind,
-                        tuple(code.replace(f"from {PACKAGE} ", f"from {VENDORED} ") for code in edit.imports),
-                    ),
-                )
-                for edit in patch.edits
-            ),
-            diffs=tuple(
-                msgspec.structs.replace(
-                    diff, files={file: tuple(map(_vendored, texts)) for file, texts in diff.files.items()}
-                )
-                for diff in patch.diffs
-            ),
-        )
-        for patch in patches
-    )
-
-
-def _vendored(text: bytes | None) -> bytes | None:
-    return text and text.replace(f"from {PACKAGE} ".encode(), f"from {VENDORED} ".encode())
+    return translated(patches, lambda code: code.replace(f"from {PACKAGE} ", f"from {VENDORED} "))
 
 
 def with_runtime_files(tree: Tree) -> OverlayTree:

@@ -273,13 +273,14 @@ def _writes(
             (
                 pairs
                 for name, pairs in record.writes
-                if name == file and (pairs[0].before, pairs[-1].after) == (change.original, change.applied)
+                if name == file
+                and (pairs[0].original, pairs[-1].applied) == (change.original, change.applied)
             ),
             (),
         )
         try:
             writes += [
-                (_text(pair.before, content), _text(pair.after, content), pair.patches) for pair in single
+                (_text(pair.original, content), _text(pair.applied, content), pair.patches) for pair in single
             ] or [whole]
         except TreeError:
             writes.append(whole)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import weakref
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -18,13 +17,14 @@ from patchkit.tree.bodies import NeededBodies, ReducedSource, Reduction, without
 from patchkit.tree.history import has_commit
 from patchkit.tree.index import Class, Function, Index
 from patchkit.tree.limits import require_manageable, require_short
+from patchkit.tree.nesting import unvalidated
 from patchkit.tree.piecewise import parse
 from patchkit.tree.sglang import SERVING, files_of
 from patchkit.tree.source import fault_of
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable
 
     from patchkit.tree.tree import Tree
 
@@ -38,17 +38,6 @@ _DEFINITION = re.compile(rb"\n(?:class|(?:async )?def) ([^\s(:\[\\]+)")
 # Looks ahead, since the name after the last word of a comment, "class", may be the next line's "def".
 _NAMED = re.compile(rb"(?:class|def)\s+(?=([^\s(:\[\\]+))")
 _MARKER = re.compile(rb"^<{7} ", re.MULTILINE)
-_VALIDATE = cst.CSTNode.__post_init__
-
-
-@contextmanager
-def _unvalidated() -> Iterator[None]:
-    """Let libcst make nodes without checking them, which for those of a parse takes a third of its time."""
-    cst.CSTNode.__post_init__ = lambda self: None  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        cst.CSTNode.__post_init__ = _VALIDATE  # type: ignore[method-assign]
 
 
 @memory.cached(2048)
@@ -199,7 +188,7 @@ class Modules:
 
     def _parse(self, file: str, source: bytes) -> cst.Module:
         try:
-            with _unvalidated():
+            with unvalidated():
                 module = parse(source)
         except cst.ParserSyntaxError as error:
             fault = fault_of(source)  # libcst often names a later line.

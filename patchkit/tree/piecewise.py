@@ -16,7 +16,7 @@ import libcst as cst
 from patchkit import memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 _INDENT = "    "
 _NEXT = "pass\n"
@@ -73,6 +73,15 @@ def source_of(
     if indent != _INDENT or newline != "\n":
         return write()
     return _SOURCES.get((statement, is_member), write)
+
+
+def mentions(statement: cst.BaseStatement, names: Iterable[str], *, is_member: bool) -> bool:
+    """Return whether a statement's source has one of the names as a part, or is not known."""
+    key = (statement, is_member)
+    if key not in _SOURCES:
+        return True
+    text = _SOURCES.get(key, str)
+    return any(name in text for name in names)
 
 
 def _note(statements: Sequence[cst.BaseStatement], text: str, trailing: int, *, is_member: bool) -> None:

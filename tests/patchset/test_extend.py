@@ -9,7 +9,6 @@ from support.programs import check_noop, rewritten
 from support.toys import add_patch
 
 from patchkit.codemods.examination import SiteState
-from patchkit.codemods.kind import codemod_of
 from patchkit.errors import UsageError
 from patchkit.patchset import load
 
@@ -62,18 +61,18 @@ def edit(patch: Patch, name: str) -> Edit:
 def test_a_further_way_to_find_a_site_gets_the_edits_code(own: Path) -> None:
     found = edit(extend(own, '[edit.lend]\nfind = "$d.loan($b)"\n'), "lend")
     for source in ("desk.lend(book)\n", "desk.loan(book)\n"):
-        assert rewritten(codemod_of(found.kind), source).endswith("\ndesk.hand(book)\n")
+        assert rewritten(found.kind, source).endswith("\ndesk.hand(book)\n")
 
 
 def test_a_further_way_may_have_code_of_its_own(own: Path) -> None:
     more = '[edit.lend]\nvariants = [{ find = "$d.loan($b, $n)", code = "$d.hand($b, days=$n)" }]\n'
     found = edit(extend(own, more), "lend")
-    assert "desk.hand(book, days=7)" in rewritten(codemod_of(found.kind), "desk.loan(book, 7)\n")
+    assert "desk.hand(book, days=7)" in rewritten(found.kind, "desk.loan(book, 7)\n")
 
 
 def test_another_way_to_have_the_change_is_known(own: Path) -> None:
     found = edit(extend(own, '[edit.lend]\nalready = ["$d.give($b)"]\n'), "lend")
-    check_noop(codemod_of(found.kind), "desk.give(book)\n", SiteState.PRESENT)
+    check_noop(found.kind, "desk.give(book)\n", SiteState.PRESENT)
 
 
 def test_a_further_place_comes_after_the_patchs_own(own: Path) -> None:
@@ -83,7 +82,7 @@ def test_a_further_place_comes_after_the_patchs_own(own: Path) -> None:
 
 def test_calls_are_found_in_a_further_way(own: Path) -> None:
     found = edit(extend(own, '[edit.days]\nfind = "g(...)"\n'), "days.1")
-    assert "g(1, days=14)" in rewritten(codemod_of(found.kind), "g(1)\n")
+    assert "g(1, days=14)" in rewritten(found.kind, "g(1)\n")
 
 
 def test_what_is_known_of_a_set_changes_with_an_extension(own: Path) -> None:

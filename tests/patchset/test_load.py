@@ -10,7 +10,6 @@ import pytest
 from support.programs import rewritten
 from support.toys import add_patch, patch_text
 
-from patchkit.codemods.kind import codemod_of
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.kinds.rewrite import Rewrite
 from patchkit.errors import UsageError, spelling_hint
@@ -620,7 +619,7 @@ def test_finds_of_a_list_share_the_code(built_in: Path, tmp_path: Path) -> None:
     table = edit_of("rewrite", find="['old($x)', 'older($x)']", code="'new($x)'")
     (edit,) = edits_of(tmp_path, table).values()
     for source in ("old(1)\n", "older(1)\n"):
-        assert rewritten(codemod_of(edit.kind), source).endswith("\nnew(1)\n")
+        assert rewritten(edit.kind, source).endswith("\nnew(1)\n")
 
 
 def test_schema_describes_every_kind() -> None:

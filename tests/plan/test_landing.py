@@ -77,7 +77,7 @@ def folder(
 
 def patch_in(texts: Mapping[str, bytes]) -> Patch:
     raw = toml.read(texts["patch.toml"])
-    return convert.own([OwnFile(raw, Path("own/patch.toml"), texts)], {})["own"].patch
+    return convert.own([OwnFile(raw, Path("own/patch.toml"), texts)], {}, {})["own"].patch
 
 
 def changing(*changes: tuple[str, str], text: str = BEFORE) -> str:

@@ -1,4 +1,4 @@
-"""Two helpers: assert that a codemod leaves a program unchanged, or turns it into another."""
+"""Two helpers: assert that an edit leaves a program unchanged, or turns it into another."""
 
 from __future__ import annotations
 
@@ -6,22 +6,27 @@ import io
 import textwrap
 import tokenize
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 import msgspec
 
-from patchkit.codemods.examination import Codemod, Examination, SiteState
+from patchkit.codemods.examination import Examination, SiteState
 from patchkit.codemods.kinds import KINDS
 from patchkit.codemods.language.scope import Scope, resolve
 from patchkit.tree.modules import text_module
 
+if TYPE_CHECKING:
+    from patchkit.codemods.kind import Kind
+
 NOTE = "toy: so that it shows"
 
 
-def edit(kind: str, **keys: Any) -> Codemod:
-    """Return the codemod of a kind of edit with the keys of a patch file."""
-    return msgspec.convert({"kind": kind, "why": "toy", "at": "toy.py", **keys}, KINDS[kind]).codemod()
+def edit(kind: str, **keys: Any) -> Kind:
+    """Return a kind of edit with the keys of a patch file, which are checked."""
+    made = msgspec.convert({"kind": kind, "why": "toy", "at": "toy.py", **keys}, KINDS[kind])
+    made.check()
+    return made
 
 
 def program(text: str) -> str:
@@ -33,8 +38,9 @@ def scope_in(source: str, at: str = "") -> Scope:
     return scope
 
 
-def examine(codemod: Codemod, source: str, at: str = "") -> Examination:
-    return codemod.examine(scope_in(source, at), NOTE)
+def examine(kind: Kind, source: str, at: str = "") -> Examination:
+    kind.check()
+    return kind.examine(scope_in(source, at), NOTE)
 
 
 def comments(source: str) -> Counter[str]:
@@ -42,27 +48,27 @@ def comments(source: str) -> Counter[str]:
     return Counter(token.string for token in tokens if token.type == tokenize.COMMENT)
 
 
-def rewritten(codemod: Codemod, source: str, at: str = "") -> str:
+def rewritten(kind: Kind, source: str, at: str = "") -> str:
     """Make the edit and assert what is true of every edit: it compiles, keeps comments, and is found again."""
-    finding = examine(codemod, source, at)
+    finding = examine(kind, source, at)
     assert finding.state is SiteState.READY, finding.reason
     assert finding.rewrite is not None
     after = finding.rewrite().code
     compile(after, "program.py", "exec")
     assert not comments(source) - comments(after), f"a comment is lost:\n{after}"
-    again = examine(codemod, after, at)
+    again = examine(kind, after, at)
     assert again.state is SiteState.PRESENT, f"{again.reason} in\n{after}"
     assert finding.rewrite().code == after
     return after
 
 
-def check_transformed(codemod: Codemod, before: str, after: str, at: str = "") -> None:
-    assert rewritten(codemod, program(before), at) == program(after)
+def check_transformed(kind: Kind, before: str, after: str, at: str = "") -> None:
+    assert rewritten(kind, program(before), at) == program(after)
 
 
-def check_noop(codemod: Codemod, source: str, state: SiteState, at: str = "", reason: str = "") -> None:
+def check_noop(kind: Kind, source: str, state: SiteState, at: str = "", reason: str = "") -> None:
     """Assert that the program is not changed, and that the refusal contains ``reason``."""
-    finding = examine(codemod, program(source), at)
+    finding = examine(kind, program(source), at)
     assert finding.state is state, finding.reason
     assert finding.rewrite is None
     assert reason in finding.reason

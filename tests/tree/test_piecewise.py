@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchkit.codemods.language import syntax
 from patchkit.codemods.language.syntax import source_of
 from patchkit.tree.piecewise import parse
 from patchkit.tree.sglang import SERVING
@@ -224,7 +223,7 @@ def test_a_module_has_each_node_once() -> None:
 
 def test_a_method_that_becomes_a_function_is_written_as_one() -> None:
     module = parse((HEAD + TAKE + DESK + PUT).encode())
-    books = syntax.typed(member(module, "books", "Desk"), cst.FunctionDef)
+    books = cst.ensure_type(member(module, "books", "Desk"), cst.FunctionDef)
     moved = module.with_changes(body=(*module.body, books, *module.body[:1]))
     assert source_of(moved) == moved.bytes
     assert moved.code.endswith(

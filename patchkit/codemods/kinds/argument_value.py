@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import libcst as cst
@@ -10,12 +9,11 @@ import libcst as cst
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import sites, syntax, texts
-from patchkit.codemods.language.pattern import match_node
+from patchkit.codemods.language.pattern import Pattern, match_node
 from patchkit.codemods.language.template import render_expression
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod, Examination
-    from patchkit.codemods.language.pattern import Pattern
+    from patchkit.codemods.examination import Examination
     from patchkit.codemods.language.scope import Scope
     from patchkit.codemods.language.syntax import Path
 
@@ -28,14 +26,43 @@ class ArgumentValue(Kind, frozen=True, kw_only=True, tag="argument-value", forbi
     code: str
     context: tuple[str, ...] = ()
 
-    def codemod(self) -> Codemod:
-        """Return the codemod. Raise ValueError that names the malformed key."""
-        (find,) = texts.calls("find", self.find)
+    def check(self) -> None:
+        """Raise ValueError that names the malformed key."""
+        texts.calls("find", self.find)
         (code,) = texts.patterns("code", self.code)
         if not code.is_expression:
             raise ValueError(f"key `code`: not one expression: {self.code.strip()!r}")
         texts.require_bound("code", self.code, self.find, *self.context, "$value")
-        return _ArgumentValue(find, self.argument, code, texts.patterns("context", *self.context))
+        texts.patterns("context", *self.context)
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Find the call and compare the value that it passes."""
+        code = Pattern.compile(self.code)
+        ready = []
+        done: list[Path] = []
+        for match in Pattern.compile(self.find).find(scope.node, scope.path):
+            call = cst.ensure_type(syntax.node_at(scope.module, match.path), cst.Call)
+            for index, arg in enumerate(call.args):
+                if arg.keyword is not None and arg.keyword.value == self.argument:
+                    if match_node(code.expression, arg.value, {}) is not None:
+                        done.append(match.path)
+                    else:
+                        value_path = (*match.path, ("args", index), ("value", None))
+                        ready.append((value_path, arg.value, match.bindings))
+        if not ready:
+            return examination.present(form=self.code) if done else sites.no_call(scope, self.find)
+        if len(ready) + len(done) > 1:
+            return examination.ambiguous(sites.several(scope, [*done, *(path for path, *_ in ready)]))
+        around = sites.bindings_given(scope, map(Pattern.compile, self.context))
+        if isinstance(around, examination.Examination):
+            return around
+        path, value, bindings = ready[0]
+
+        def rewrite() -> cst.Module:
+            new = render_expression(self.code, {**bindings, **around, "value": value})
+            return sites.replace_expression(scope.module, path, new, note)
+
+        return examination.ready(rewrite)
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
@@ -86,45 +113,3 @@ class ArgumentValue(Kind, frozen=True, kw_only=True, tag="argument-value", forbi
             refusal="key `code`: not one expression",
         ),
     )
-
-
-@dataclass(frozen=True)
-class _ArgumentValue:
-    """Pass ``code`` for the keyword ``argument`` of the one call that ``find`` matches."""
-
-    find: Pattern
-    argument: str
-    code: Pattern
-    context: tuple[Pattern, ...]
-
-    def examine(self, scope: Scope, note: str) -> Examination:
-        """Find the call and compare the value that it passes."""
-        ready = []
-        done: list[Path] = []
-        for match in self.find.find(scope.node, scope.path):
-            call = syntax.typed(syntax.node_at(scope.module, match.path), cst.Call)
-            for index, arg in enumerate(call.args):
-                if arg.keyword is not None and arg.keyword.value == self.argument:
-                    if match_node(self.code.expression, arg.value, {}) is not None:
-                        done.append(match.path)
-                    else:
-                        value_path = (*match.path, ("args", index), ("value", None))
-                        ready.append((value_path, arg.value, match.bindings))
-        if not ready:
-            like = self.find.text.strip()
-            missing = examination.absent(
-                lambda: sites.nearest(scope, like).after(f"expected a call like `{sites.plain(like)}`; ")
-            )
-            return examination.present(form=self.code.text) if done else missing
-        if len(ready) + len(done) > 1:
-            return examination.ambiguous(sites.several(scope, [*done, *(path for path, *_ in ready)]))
-        around = sites.bindings_given(scope, self.context)
-        if isinstance(around, examination.Examination):
-            return around
-        path, value, bindings = ready[0]
-
-        def rewrite() -> cst.Module:
-            new = render_expression(self.code.text, {**bindings, **around, "value": value})
-            return sites.replace_expression(scope.module, path, new, note)
-
-        return examination.ready(rewrite)

@@ -14,7 +14,7 @@ from patchkit.codemods.language.scope import base_names
 from patchkit.codemods.language.template import render_expression
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.examination import Examination
     from patchkit.codemods.language.scope import Scope
 
 
@@ -27,11 +27,10 @@ class BaseClass(Kind, frozen=True, kw_only=True, tag="base-class", forbid_unknow
     is_of_headers: ClassVar[bool] = True
     writes: ClassVar[tuple[str, ...]] = ("base",)
 
-    def codemod(self) -> Codemod:
-        """Return the edit. Raise ValueError if ``base`` is not one expression."""
+    def check(self) -> None:
+        """Raise ValueError if ``base`` is not one expression."""
         with texts.naming("base"):
             render_expression(self.base, {})
-        return self
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the base among those of the class."""

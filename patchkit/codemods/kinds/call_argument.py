@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 import libcst as cst
 
 from patchkit.codemods import examination
-from patchkit.codemods.kind import Example, Kind
+from patchkit.codemods.kind import Example, Kind, several
 from patchkit.codemods.language import sites, syntax, texts
 from patchkit.codemods.language.layout import with_argument
+from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.template import render_expression
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod, Examination
-    from patchkit.codemods.language.pattern import Pattern
+    from collections.abc import Sequence
+
+    from patchkit.codemods.examination import Examination
+    from patchkit.codemods.language.pattern import Match
     from patchkit.codemods.language.scope import Scope
     from patchkit.codemods.language.syntax import Path
 
@@ -30,12 +33,45 @@ class CallArgument(Kind, frozen=True, kw_only=True, tag="call-argument", forbid_
 
     writes: ClassVar[tuple[str, ...]] = ("argument",)
 
-    def codemod(self) -> Codemod:
-        """Return the codemod. Raise ValueError that names the malformed key."""
-        find = texts.calls("find", *([self.find] if isinstance(self.find, str) else self.find))
-        already = texts.calls("already", *self.already)
+    def check(self) -> None:
+        """Raise ValueError that names the malformed key."""
+        texts.calls("find", *([self.find] if isinstance(self.find, str) else self.find))
+        texts.calls("already", *self.already)
         with texts.naming("argument"):
-            return _CallArgument(find, _argument(self.argument), already, self.every)
+            _argument(self.argument)
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Divide the matching calls into those that pass the argument and those that do not."""
+        wanted, finds = _argument(self.argument), several(self.find)
+        name = cst.ensure_type(wanted.keyword, cst.Name).value
+        missing: dict[Path, cst.Call] = {}
+        done: set[Path] = set()
+        present = {match.path for match in _found(self.already, scope)}
+        for match in _found(finds, scope):
+            call = cst.ensure_type(syntax.node_at(scope.module, match.path), cst.Call)
+            argument = next((a for a in call.args if a.keyword is not None and a.keyword.value == name), None)
+            if match.path in present or (argument is not None and syntax.same(argument.value, wanted.value)):
+                done.add(match.path)
+            elif argument is None:
+                missing[match.path] = call
+            else:
+                return examination.ambiguous(
+                    f"`{syntax.code_of(call)}` passes a different {name}, expected `{syntax.code_of(wanted)}`"
+                )
+        if not missing:
+            return examination.present() if done else sites.no_call(scope, finds[0])
+        if not self.every and len(missing) + len(done) > 1:
+            return examination.ambiguous(sites.several(scope, [*done, *missing]))
+
+        def rewrite() -> cst.Module:
+            module = scope.module
+            # Rewrite inner calls before the outer calls that contain them.
+            for path in sorted(missing, key=len, reverse=True):
+                call = cst.ensure_type(syntax.node_at(module, path), cst.Call)
+                module = sites.replace_expression(module, path, with_argument(call, wanted), note)
+            return module
+
+        return examination.ready(rewrite)
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
@@ -101,58 +137,15 @@ class CallArgument(Kind, frozen=True, kw_only=True, tag="call-argument", forbid_
     )
 
 
+def _found(calls: Sequence[str], scope: Scope) -> list[Match]:
+    return [match for text in calls for match in Pattern.compile(text).find(scope.node, scope.path)]
+
+
+@cache
 def _argument(text: str) -> cst.Arg:
     call = render_expression(f"f({text})", {})
     # Brackets in the text can change the call or end it.
     is_one = isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and len(call.args) == 1
-    if not is_one or syntax.typed(call, cst.Call).args[0].keyword is None:
+    if not is_one or cst.ensure_type(call, cst.Call).args[0].keyword is None:
         raise ValueError(f"not one `name=value`: {text!r}")
-    return syntax.typed(call, cst.Call).args[0]
-
-
-@dataclass(frozen=True)
-class _CallArgument:
-    """Add ``wanted``, a keyword argument, to the calls that ``find`` matches."""
-
-    find: tuple[Pattern, ...]
-    wanted: cst.Arg
-    already: tuple[Pattern, ...]
-    every: bool
-
-    def examine(self, scope: Scope, note: str) -> Examination:
-        """Divide the matching calls into those that pass the argument and those that do not."""
-        wanted = self.wanted
-        name = syntax.typed(wanted.keyword, cst.Name).value
-        missing: dict[Path, cst.Call] = {}
-        done: set[Path] = set()
-        present = {match.path for sign in self.already for match in sign.find(scope.node, scope.path)}
-        for match in [match for find in self.find for match in find.find(scope.node, scope.path)]:
-            call = syntax.typed(syntax.node_at(scope.module, match.path), cst.Call)
-            argument = next((a for a in call.args if a.keyword is not None and a.keyword.value == name), None)
-            if match.path in present or (argument is not None and syntax.same(argument.value, wanted.value)):
-                done.add(match.path)
-            elif argument is None:
-                missing[match.path] = call
-            else:
-                return examination.ambiguous(
-                    f"`{syntax.code_of(call)}` passes a different {name}, expected `{syntax.code_of(wanted)}`"
-                )
-        if not missing:
-            if done:
-                return examination.present()
-            like = self.find[0].text.strip()
-            return examination.absent(
-                lambda: sites.nearest(scope, like).after(f"expected a call like `{sites.plain(like)}`; ")
-            )
-        if not self.every and len(missing) + len(done) > 1:
-            return examination.ambiguous(sites.several(scope, [*done, *missing]))
-
-        def rewrite() -> cst.Module:
-            module = scope.module
-            # Rewrite inner calls before the outer calls that contain them.
-            for path in sorted(missing, key=len, reverse=True):
-                call = syntax.typed(syntax.node_at(module, path), cst.Call)
-                module = sites.replace_expression(module, path, with_argument(call, wanted), note)
-            return module
-
-        return examination.ready(rewrite)
+    return cst.ensure_type(call, cst.Call).args[0]

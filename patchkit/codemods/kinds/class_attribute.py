@@ -13,10 +13,10 @@ from patchkit.codemods.language.comment import annotate
 from patchkit.codemods.language.definitions import assigned, insertion_index
 from patchkit.codemods.language.names import bound_otherwise
 from patchkit.codemods.language.scope import base_names, members
-from patchkit.codemods.language.template import render, render_below_blank_lines
+from patchkit.codemods.language.template import below_blank_lines, render
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.examination import Examination
     from patchkit.codemods.language.scope import Scope
 
 
@@ -33,11 +33,10 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
 
     looks_inside: ClassVar[bool] = False
 
-    def codemod(self) -> Codemod:
-        """Return the edit. Raise ValueError if ``code`` is not one assignment to a name."""
+    def check(self) -> None:
+        """Raise ValueError if ``code`` is not one assignment to a name."""
         with texts.naming("code"):
             self._assignment()
-        return self
 
     def _assignment(self) -> tuple[cst.BaseStatement, str, cst.BaseExpression | None]:
         statements = render(self.code, {})
@@ -73,7 +72,7 @@ class ClassAttribute(Kind, frozen=True, kw_only=True, tag="class-attribute", for
         if value is None and place is None:
             return examination.absent(f"expected {self.behind or self.before} in {scope.name}")
         if place is not None:
-            added = annotate(render_below_blank_lines(self.code)[0], note)
+            added = annotate(below_blank_lines(self.code, [statement])[0], note)
             body = scope.body
             return examination.ready(lambda: scope.with_body((*body[:place], added, *body[place:])))
         top = 1 if node.get_docstring() is not None else 0

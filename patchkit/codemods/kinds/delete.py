@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import libcst as cst
@@ -10,12 +10,13 @@ import libcst as cst
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import sites, statements, syntax, texts
-from patchkit.codemods.language.comment import annotate, comments_in, put_above
+from patchkit.codemods.language.comment import annotate, comment_lines, comments_in, put_above
+from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.statements import from_first_comment
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod, Examination
-    from patchkit.codemods.language.pattern import Match, Pattern
+    from patchkit.codemods.examination import Examination
+    from patchkit.codemods.language.pattern import Match
     from patchkit.codemods.language.scope import Scope
 
 
@@ -32,14 +33,31 @@ class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_field
 
     writes: ClassVar[tuple[str, ...]] = ()
 
-    def codemod(self) -> Codemod:
-        """Return the codemod. Raise ValueError that names the malformed key."""
+    def check(self) -> None:
+        """Raise ValueError that names the malformed key."""
         if not self.context:
             raise ValueError("key `context`: empty, but it has to identify a place without the statements")
         find = texts.site(self.find)
         if find.is_expression and not find.is_call:
             raise ValueError("key `find`: an expression, but not a statement")
-        return _Delete(find, texts.patterns("context", *self.context), self.every)
+        texts.patterns("context", *self.context)
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Find the statements and their context."""
+        around = sites.bindings_given(scope, map(Pattern.compile, self.context))
+        if isinstance(around, examination.Examination):
+            return around
+        find = Pattern.compile(self.find)
+        matches = [
+            statements.statement_of(scope.module, m) for m in find.find(scope.node, scope.path, around)
+        ]
+        places = [match for match in matches if match is not None]
+        if not places:
+            return examination.present()
+        if len(places) > 1 and not self.every:
+            return examination.ambiguous(sites.several(scope, map(statements.statement_path, places)))
+        edits = [(place, partial(_without, place)) for place in places]
+        return examination.ready(lambda: statements.edited(scope.module, edits, note))
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
@@ -152,40 +170,7 @@ class Delete(Kind, frozen=True, kw_only=True, tag="delete", forbid_unknown_field
     )
 
 
-@dataclass(frozen=True)
-class _Delete:
-    """Remove what ``find`` matches where ``context`` matches, too."""
-
-    find: Pattern
-    context: tuple[Pattern, ...]
-    every: bool
-
-    def examine(self, scope: Scope, note: str) -> Examination:
-        """Find the statements and their context."""
-        around = sites.bindings_given(scope, self.context)
-        if isinstance(around, examination.Examination):
-            return around
-        matches = [
-            statements.statement_of(scope.module, m) for m in self.find.find(scope.node, scope.path, around)
-        ]
-        places = [match for match in matches if match is not None]
-        if not places:
-            return examination.present()
-        if len(places) > 1 and not self.every:
-            return examination.ambiguous(sites.several(scope, map(statements.statement_path, places)))
-
-        def rewrite() -> cst.Module:
-            module = scope.module
-            ordered = sorted(places, key=lambda match: syntax.order(statements.statement_path(match)))
-            # Last site first, so that earlier paths stay valid; the first site gets the note.
-            for index, place in reversed(list(enumerate(ordered))):
-                module = _without(module, place, note if index == 0 else "")
-            return module
-
-        return examination.ready(rewrite)
-
-
-def _without(module: cst.Module, place: Match, note: str) -> cst.Module:
+def _without(place: Match, module: cst.Module, note: str) -> cst.Module:
     block = syntax.node_at(module, place.path)
     body = tuple(syntax.statements_of(block) or ())
     removed, rest = body[place.start : place.end], body[place.end :]
@@ -199,7 +184,7 @@ def _without(module: cst.Module, place: Match, note: str) -> cst.Module:
         blank = len(first.leading_lines) - len(own)  # type: ignore[attr-defined]
         lines = [
             *lead[: max(1, blank)],
-            *(cst.EmptyLine(comment=cst.Comment(comment)) for comment in removed_comments),
+            *comment_lines(removed_comments),
             *own,
         ]
         rest = (annotate(first.with_changes(leading_lines=lines), note), *rest[1:])
@@ -208,5 +193,5 @@ def _without(module: cst.Module, place: Match, note: str) -> cst.Module:
         rest = (annotate(put_above(empty, removed_comments), note),)
     else:
         comments = [*removed_comments, *([f"# {note}"] if note else [])]
-        footer = [*(cst.EmptyLine(comment=cst.Comment(comment)) for comment in comments), *footer]
+        footer = [*comment_lines(comments), *footer]
     return syntax.with_body(module, place.path, (*above, *rest), footer=footer)

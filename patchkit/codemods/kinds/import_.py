@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.imports import Import
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod
+    from patchkit.codemods.examination import Examination
+    from patchkit.codemods.language.scope import Scope
 
 
 class ImportNames(Kind, frozen=True, kw_only=True, tag="import", forbid_unknown_fields=True):
@@ -20,10 +22,21 @@ class ImportNames(Kind, frozen=True, kw_only=True, tag="import", forbid_unknown_
     looks_inside: ClassVar[bool] = False
     is_for_modules: ClassVar[bool] = True
 
-    def codemod(self) -> Codemod:
-        """Return the edit. Raise ValueError if ``code`` is not one import of names."""
+    def check(self) -> None:
+        """Raise ValueError if ``code`` is not one import of names."""
         with texts.naming("code"):
-            return Import(self.code)
+            Import(self.code)
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Look for the names among the module's imports."""
+        del note  # An import needs no comment.
+        need = Import(self.code)
+        if not need.missing(scope.module):
+            return examination.present()
+        taken = need.hidden_in(scope)
+        if taken:
+            return examination.ambiguous(f"the module binds {taken[0]}, but not by an import")
+        return examination.ready(lambda: need.add(scope.module))
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(

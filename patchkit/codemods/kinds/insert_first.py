@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import libcst as cst
@@ -11,12 +10,12 @@ from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.language import texts
 from patchkit.codemods.language.comment import annotate
+from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.sites import bindings_given
 from patchkit.codemods.language.template import render
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod, Examination
-    from patchkit.codemods.language.pattern import Pattern
+    from patchkit.codemods.examination import Examination
     from patchkit.codemods.language.scope import Scope
 
 
@@ -27,11 +26,35 @@ class InsertFirst(Kind, frozen=True, kw_only=True, tag="insert-first", forbid_un
     already: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
 
-    def codemod(self) -> Codemod:
-        """Return the codemod. Raise ValueError that names the malformed key."""
+    @property
+    def _signs(self) -> tuple[Pattern, ...]:
+        """Patterns of the edit already made."""
+        return texts.signs("code", self.code) + texts.signs("already", *self.already)
+
+    def check(self) -> None:
+        """Raise ValueError that names the malformed key."""
         texts.require_bound("code", self.code, *self.context)
-        signs = texts.signs("code", self.code) + texts.signs("already", *self.already)
-        return _Opening(self.code, signs, texts.patterns("context", *self.context))
+        texts.patterns("context", *self.context)
+        _ = self._signs
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Look for the statements; the function itself is the site."""
+        pattern = next((sign for sign in self._signs if sign.find(scope.node, scope.path)), None)
+        if pattern is not None:
+            return examination.present(form=pattern.text)
+        node, body = scope.node, scope.body
+        if not isinstance(node, cst.FunctionDef):
+            return examination.absent(f"{scope.name or 'the module'} is not a function")
+        bindings = bindings_given(scope, map(Pattern.compile, self.context))
+        if isinstance(bindings, examination.Examination):
+            return bindings
+
+        def rewrite() -> cst.Module:
+            index = 1 if node.get_docstring() is not None else 0
+            fresh = render(self.code, bindings)
+            return scope.with_body((*body[:index], annotate(fresh[0], note), *fresh[1:], *body[index:]))
+
+        return examination.ready(rewrite)
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
@@ -110,31 +133,3 @@ class InsertFirst(Kind, frozen=True, kw_only=True, tag="insert-first", forbid_un
         ),
         Example("Every placeholder must be bound.", 'code = "$x()"', refusal="key `code`: nothing binds $x"),
     )
-
-
-@dataclass(frozen=True)
-class _Opening:
-    """Insert ``code`` at the start of a function's body; ``already`` are patterns of an edit already made."""
-
-    code: str
-    already: tuple[Pattern, ...]
-    context: tuple[Pattern, ...]
-
-    def examine(self, scope: Scope, note: str) -> Examination:
-        """Look for the statements; the function itself is the site."""
-        pattern = next((sign for sign in self.already if sign.find(scope.node, scope.path)), None)
-        if pattern is not None:
-            return examination.present(form=pattern.text)
-        node, body = scope.node, scope.body
-        if not isinstance(node, cst.FunctionDef):
-            return examination.absent(f"{scope.name or 'the module'} is not a function")
-        bindings = bindings_given(scope, self.context)
-        if isinstance(bindings, examination.Examination):
-            return bindings
-
-        def rewrite() -> cst.Module:
-            index = 1 if node.get_docstring() is not None else 0
-            fresh = render(self.code, bindings)
-            return scope.with_body((*body[:index], annotate(fresh[0], note), *fresh[1:], *body[index:]))
-
-        return examination.ready(rewrite)

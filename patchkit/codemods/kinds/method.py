@@ -16,7 +16,7 @@ from patchkit.codemods.language.statements import from_first_comment
 from patchkit.codemods.language.template import render
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.examination import Examination
     from patchkit.codemods.language.scope import Scope
 
 
@@ -35,13 +35,12 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
 
     looks_inside: ClassVar[bool] = False
 
-    def codemod(self) -> Codemod:
-        """Return the edit. Raise ValueError if ``code`` contains anything but methods."""
+    def check(self) -> None:
+        """Raise ValueError if ``code`` contains anything but methods."""
         with texts.naming("code"):
             statements = render(self.code, {})
             if not statements or not all(isinstance(node, cst.FunctionDef) for node in statements):
                 raise ValueError(f"not only methods: {self.code.strip()!r}")
-        return self
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the methods in the class body."""

@@ -14,10 +14,10 @@ from patchkit.codemods.language.comment import annotate
 from patchkit.codemods.language.definitions import bound_name, bound_names, definitions_like, insertion_index
 from patchkit.codemods.language.imports import after_imports
 from patchkit.codemods.language.names import bound_otherwise, imported_names
-from patchkit.codemods.language.template import render, render_below_blank_lines
+from patchkit.codemods.language.template import below_blank_lines, render
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.examination import Examination
     from patchkit.codemods.language.scope import Scope
 
 
@@ -31,13 +31,12 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
     looks_inside: ClassVar[bool] = False
     is_for_modules: ClassVar[bool] = True
 
-    def codemod(self) -> Codemod:
-        """Return the edit. Raise ValueError if ``code`` contains anything but definitions and assignments."""
+    def check(self) -> None:
+        """Raise ValueError if ``code`` contains anything but definitions and assignments."""
         with texts.naming("code"):
             statements = render(self.code, {})
             if not statements or not all(map(bound_name, statements)):
                 raise ValueError(f"not only definitions and assignments: {self.code.strip()!r}")
-        return self
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the names that the code binds."""
@@ -55,7 +54,7 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
             if place is not None:
                 first, *others = [
                     statement
-                    for statement in render_below_blank_lines(self.code)
+                    for statement in below_blank_lines(self.code, render(self.code, {}))
                     if bound_name(statement) not in bound
                 ]
                 below = scope.body[place:]

@@ -15,7 +15,7 @@ from patchkit.codemods.language.placeholders import as_written
 if TYPE_CHECKING:
     import libcst as cst
 
-    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.examination import Examination
     from patchkit.codemods.language.scope import Scope
 
 
@@ -29,18 +29,13 @@ class NewFile(Kind, frozen=True, kw_only=True, tag="new-file", forbid_unknown_fi
 
     looks_inside: ClassVar[bool] = False
     is_for_modules: ClassVar[bool] = True
+    makes_file: ClassVar[bool] = True
 
-    @property
-    def makes_file(self) -> bool:
-        """Always true."""
-        return True
-
-    def codemod(self) -> Codemod:
-        """Return the edit. Raise ValueError if ``code`` defines no name that identifies the file."""
+    def check(self) -> None:
+        """Raise ValueError if ``code`` defines no name that identifies the file."""
         with texts.naming("code"):
             if not self._names:
                 raise ValueError("it defines no name that identifies the file")
-        return self
 
     @property
     def _module(self) -> cst.Module:

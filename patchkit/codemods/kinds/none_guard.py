@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from patchkit.codemods.kind import Example, Kind
@@ -9,7 +10,8 @@ from patchkit.codemods.language import texts
 from patchkit.codemods.language.statements import CompiledVariant, Statements
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod
+    from patchkit.codemods.examination import Examination
+    from patchkit.codemods.language.scope import Scope
 
 
 class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknown_fields=True):
@@ -30,16 +32,22 @@ class NoneGuard(Kind, frozen=True, kw_only=True, tag="none-guard", forbid_unknow
         """The pattern ``find`` with the guard around it."""
         return ((self.find, self._guarded),)
 
-    def codemod(self) -> Codemod:
-        """Return the codemod. Raise ValueError that names the malformed key."""
-        texts.require_bound("value", self.value, self.find)
+    @cache  # noqa: B019  # As many as there are patches.
+    def _statements(self) -> Statements:
         find = texts.site(self.find)
         texts.patterns("value", self.value)
-        guarded = self._guarded
-        signs = texts.signs("value", texts.in_place(self.find, guarded)) + texts.signs(
-            "already", *self.already
-        )
-        return Statements((CompiledVariant(find, guarded),), "replace", signs)
+        signs = texts.signs("value", texts.in_place(self.find, self._guarded))
+        signs += texts.signs("already", *self.already)
+        return Statements((CompiledVariant(find, self._guarded),), "replace", signs)
+
+    def check(self) -> None:
+        """Raise ValueError that names the malformed key."""
+        texts.require_bound("value", self.value, self.find)
+        self._statements()
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Find the statements and the guard."""
+        return self._statements().examine(scope, note)
 
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(

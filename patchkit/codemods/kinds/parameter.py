@@ -8,14 +8,14 @@ import libcst as cst
 
 from patchkit.codemods import examination
 from patchkit.codemods.kind import Example, Kind
-from patchkit.codemods.language import syntax, texts
+from patchkit.codemods.language import texts
 from patchkit.codemods.language.comment import annotate, comments_in
 from patchkit.codemods.language.layout import append
 from patchkit.codemods.language.names import bound_by
 from patchkit.codemods.language.template import render
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod, Examination
+    from patchkit.codemods.examination import Examination
     from patchkit.codemods.language.scope import Scope
 
 
@@ -30,16 +30,15 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
 
     is_of_headers: ClassVar[bool] = True
 
-    def codemod(self) -> Codemod:
-        """Return the edit. Raise ValueError if ``code`` is not one parameter with a default."""
+    def check(self) -> None:
+        """Raise ValueError if ``code`` is not one parameter with a default."""
         with texts.naming("code"):
             parameters = self._parameters().params
             if len(parameters) != 1 or (parameters[0].default is None and not self.behind):
                 raise ValueError(f"not one parameter with a default: {self.code.strip()!r}")
-        return self
 
     def _parameters(self) -> cst.Parameters:
-        return syntax.typed(render(f"def f({self.code}): ...", {})[0], cst.FunctionDef).params
+        return cst.ensure_type(render(f"def f({self.code}): ...", {})[0], cst.FunctionDef).params
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for a parameter of that name."""
@@ -76,17 +75,7 @@ class Parameter(Kind, frozen=True, kw_only=True, tag="parameter", forbid_unknown
         )
         field = "kwonly_params" if keyword_only else "params"
         before = getattr(parameters, field)
-        if before:
-            bare = before[-1].with_changes(whitespace_after_param=cst.SimpleWhitespace(""))
-            extended, closing = append(
-                (*before[:-1], bare),
-                wanted,
-                node.whitespace_before_params,
-                before[-1].whitespace_after_param,
-            )
-            after = (*extended[:-1], extended[-1].with_changes(whitespace_after_param=closing))
-        else:
-            after = (wanted,)
+        after = append(before, wanted, node.whitespace_before_params, "whitespace_after_param")
         params = parameters.with_changes(**{field: after})
         return examination.ready(lambda: scope.with_node(annotate(node.with_changes(params=params), note)))
 

@@ -15,11 +15,6 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
     variants: tuple[TargetVariant, ...] = ()
     every: bool = False
 
-    @property
-    def own(self) -> TargetVariant:
-        """The edit's ``find`` with its ``code`` and ``target``."""
-        return TargetVariant(find=self.find, code=self.code, target=self.target)
-
     VALID: ClassVar[tuple[Example, ...]] = (
         Example(
             "Statements match by structure, apart from comments and white space.",

@@ -45,8 +45,13 @@ def lost(before: Iterable[cst.CSTNode], after: Iterable[cst.CSTNode]) -> list[st
 
 def put_above(statement: Statement, comments: Sequence[str]) -> Statement:
     """Return ``statement`` with ``comments`` as the last lines above it."""
-    lines = [cst.EmptyLine(comment=cst.Comment(comment)) for comment in comments]
-    return statement.with_changes(leading_lines=[*statement.leading_lines, *lines])  # type: ignore[attr-defined]
+    lines = [*statement.leading_lines, *comment_lines(comments)]  # type: ignore[attr-defined]
+    return statement.with_changes(leading_lines=lines)
+
+
+def comment_lines(comments: Iterable[str]) -> list[cst.EmptyLine]:
+    """Return a line with each of the comments."""
+    return [cst.EmptyLine(comment=cst.Comment(comment)) for comment in comments]
 
 
 def annotate(statement: Statement, note: str) -> Statement:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from patchkit import memory
-from patchkit.codemods import examination
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.names import (
     bound_as,
@@ -45,16 +44,6 @@ class Import:
     def __post_init__(self) -> None:
         _import_in(self.code)
 
-    def examine(self, scope: Scope, note: str) -> examination.Examination:
-        """Look for the names among the module's imports."""
-        del note  # An import needs no comment.
-        if not self.missing(scope.module):
-            return examination.present()
-        taken = self.hidden_in(scope)
-        if taken:
-            return examination.ambiguous(f"the module binds {taken[0]}, but not by an import")
-        return examination.ready(lambda: self.add(scope.module))
-
     @property
     def names(self) -> set[str]:
         """The names that the statement binds."""
@@ -63,34 +52,21 @@ class Import:
     @property
     def taken(self) -> set[str]:
         """The names under which the source module defines them."""
-        return {alias.evaluated_name for alias in self._aliases}
+        return {alias.evaluated_name for alias in _aliases_of(_import_in(self.code))}
 
     @property
     def source(self) -> str:
         """The dotted name of the module that the names are imported from; empty for a plain import."""
-        wanted = self._import
+        wanted = _import_in(self.code)
         if isinstance(wanted, cst.Import) or wanted.module is None or wanted.relative:
             return ""
         return syntax.code_of(wanted.module)
 
     def moved_to(self, source: str) -> Import:
         """Return the import of the same names from another module."""
-        wanted = cst.ensure_type(self._import, cst.ImportFrom)
+        wanted = cst.ensure_type(_import_in(self.code), cst.ImportFrom)
         moved = wanted.with_changes(module=cst.parse_expression(source))
         return Import(syntax.code_of(moved))
-
-    @property
-    def _statement(self) -> cst.BaseStatement:
-        (statement,) = render(self.code, {})
-        return statement
-
-    @property
-    def _aliases(self) -> list[cst.ImportAlias]:
-        return _aliases_of(self._import)
-
-    @property
-    def _import(self) -> cst.Import | cst.ImportFrom:
-        return _import_in(self.code)
 
     def missing(self, module: cst.Module) -> bool:
         """Return whether the module lacks one of the names."""
@@ -122,11 +98,11 @@ class Import:
     @memory.cached(256)
     def add(self, module: cst.Module) -> cst.Module:
         """Return the module with the import, in sorted order among its imports."""
-        wanted = self._import
         index = after_imports(module)
+        wanted = _import_in(self.code)
         if isinstance(wanted, cst.ImportFrom) and wanted.module is not None:
             index = _sorted_place(module, syntax.code_of(wanted.module), index)
-        return module.with_changes(body=(*module.body[:index], self._statement, *module.body[index:]))
+        return module.with_changes(body=(*module.body[:index], *render(self.code, {}), *module.body[index:]))
 
 
 @lru_cache(maxsize=1024)
@@ -145,7 +121,7 @@ def _names_in(code: str) -> frozenset[str]:
 
 
 def _aliases_of(small: cst.Import | cst.ImportFrom) -> list[cst.ImportAlias]:
-    return [syntax.typed(alias, cst.ImportAlias) for alias in small.names]  # type: ignore[union-attr]
+    return [cst.ensure_type(alias, cst.ImportAlias) for alias in small.names]  # type: ignore[union-attr]
 
 
 def _sorted_place(module: cst.Module, source: str, fallback: int) -> int:

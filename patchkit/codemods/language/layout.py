@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from patchkit.codemods.language.syntax import Path
 
-    Item = TypeVar("Item", cst.Arg, cst.Param, cst.Element)
+    Item = TypeVar("Item", cst.Arg, cst.Param)
 
 
 _WITH_HEADER = (cst.FunctionDef, cst.ClassDef, cst.If, cst.While, cst.For, cst.With)
@@ -37,20 +37,18 @@ _SEPARATOR = "0\n"
 
 
 def append(
-    items: Sequence[Item],
-    fresh: Item,
-    opening: cst.BaseParenthesizableWhitespace,
-    closing: cst.BaseParenthesizableWhitespace,
-) -> tuple[tuple[Item, ...], cst.BaseParenthesizableWhitespace]:
-    """Return comma-separated ``items`` with ``fresh`` at the end, and the white space that closes the list.
+    items: Sequence[Item], fresh: Item, opening: cst.BaseParenthesizableWhitespace, closes: str
+) -> tuple[Item, ...]:
+    """Return comma-separated ``items`` with ``fresh`` at the end.
 
     ``fresh`` gets its own line, and a trailing comma, if the last of ``items`` has one; comments stay with their
-    items. ``opening`` and ``closing`` are the white space inside the brackets.
+    items. ``opening`` is the white space inside the opening bracket, and ``closes`` the field of an item with that
+    inside the closing one.
     """
     if not items:
-        return (fresh,), closing
+        return (fresh,)
     *before, last = items
-    # After a trailing comma the white space belongs to the comma in a call, but to the bracket in a tuple.
+    closing = getattr(last, closes)
     has_comma = isinstance(last.comma, cst.Comma)
     behind_comma = (
         last.comma.whitespace_after if isinstance(last.comma, cst.Comma) else cst.SimpleWhitespace("")
@@ -67,22 +65,18 @@ def append(
         gap = cst.ParenthesizedWhitespace(indent=step.indent, last_line=step.last_line)
     if isinstance(end, cst.ParenthesizedWhitespace):
         end = cst.ParenthesizedWhitespace(indent=end.indent, last_line=end.last_line)
-    last_item = last.with_changes(comma=cst.Comma(whitespace_after=gap))
+    last_item = last.with_changes(comma=cst.Comma(whitespace_after=gap), **{closes: cst.SimpleWhitespace("")})
     if not behind_comma.empty:
-        return (*before, last_item, fresh.with_changes(comma=cst.Comma(whitespace_after=end))), closing
-    return (*before, last_item, fresh.with_changes(comma=cst.Comma()) if has_comma else fresh), end
+        comma = cst.Comma(whitespace_after=end)
+        return (*before, last_item, fresh.with_changes(comma=comma, **{closes: closing}))
+    with_comma = fresh.with_changes(comma=cst.Comma()) if has_comma else fresh
+    return (*before, last_item, with_comma.with_changes(**{closes: end}))
 
 
 def with_argument(call: cst.Call, argument: cst.Arg) -> cst.Call:
     """Return a call with one more argument behind those that it has."""
-    if not call.args:
-        return call.with_changes(args=[argument])
     args = [arg.with_changes(value=as_argument(arg.value)) for arg in call.args]
-    bare = args[-1].with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
-    extended, closing = append(
-        [*args[:-1], bare], argument, call.whitespace_before_args, args[-1].whitespace_after_arg
-    )
-    return call.with_changes(args=[*extended[:-1], extended[-1].with_changes(whitespace_after_arg=closing)])
+    return call.with_changes(args=append(args, argument, call.whitespace_before_args, "whitespace_after_arg"))
 
 
 @dataclass(frozen=True)
@@ -298,7 +292,7 @@ def _with_sorted_imports(before: cst.Module, after: cst.Module, style: Style) ->
     old_statements = {id(statement) for statement in before.body}
     body = list(after.body)
     for start, end in reversed([*_runs_of_imports(body)]):
-        run = [syntax.typed(statement, cst.SimpleStatementLine) for statement in body[start:end]]
+        run = [cst.ensure_type(statement, cst.SimpleStatementLine) for statement in body[start:end]]
         kept = [line for line in run if id(line) in old_statements]
         if len(kept) < len(run):
             body[start:end] = yield from _sorted(kept, run, style)
@@ -329,7 +323,9 @@ def _sorted(
         return [_above(run[0], lead), *run[1:]]
     # Unchanged imports stay the same nodes, so that they do not count as rewritten.
     nodes = {_code_alone(statement): statement for statement in run}
-    written_lines = [syntax.typed(statement, cst.SimpleStatementLine) for statement in statements[cut + 1 :]]
+    written_lines = [
+        cst.ensure_type(statement, cst.SimpleStatementLine) for statement in statements[cut + 1 :]
+    ]
     placed = []
     for line in written_lines:
         code = _code_alone(line)

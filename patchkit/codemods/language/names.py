@@ -18,9 +18,10 @@ from libcst.metadata import (
 from patchkit import memory
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.definitions import bound_names
+from patchkit.tree import piecewise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from libcst.metadata import Scope as Binder
 
@@ -57,7 +58,7 @@ class Names:
         if isinstance(binder, ComprehensionScope):
             while isinstance(binder, ComprehensionScope):
                 binder = binder.parent
-            binder.record_assignment(syntax.typed(node.target, cst.Name).value, node.target)
+            binder.record_assignment(cst.ensure_type(node.target, cst.Name).value, node.target)
 
     def bound_in(self, scope: Scope) -> frozenset[str]:
         """Return the names that a scope itself binds in any way."""
@@ -78,7 +79,7 @@ class Names:
         """Return the libcst scope of the names that a module, class or function itself binds."""
         if not scope.path:
             return self._binder(self._module)
-        block = syntax.typed(syntax.node_at(self._module, scope.block), cst.BaseSuite)  # type: ignore[type-abstract]
+        block = cst.ensure_type(syntax.node_at(self._module, scope.block), cst.BaseSuite)  # type: ignore[type-abstract]
         return self._binder(block.body[0])
 
 
@@ -96,7 +97,7 @@ def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
     """
     given: set[str] = set()
     imported: set[str] = set()
-    pending = [(child, step[0] in _BINDING) for step, child in syntax.children(node)]
+    pending = [(child, name in _BINDING) for name, child in syntax.parts(node)]
     while pending:
         candidate, is_target = pending.pop()
         if type(candidate) is cst.Name:
@@ -108,9 +109,7 @@ def may_bind(node: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
                 one | other for one, other in zip((given, imported), may_bind(candidate), strict=True)
             )
         else:
-            pending += [
-                (child, is_target or step[0] in _BINDING) for step, child in syntax.children(candidate)
-            ]
+            pending += [(child, is_target or name in _BINDING) for name, child in syntax.parts(candidate)]
     return frozenset(given), frozenset(imported)
 
 
@@ -160,5 +159,17 @@ def hidden(scope: Scope, names: Iterable[str]) -> list[str]:
 
 def _bindable(node: cst.CSTNode, names: Iterable[str], *, imports: bool) -> list[str]:
     """Return those of the names that a node may bind; with ``imports``, also by imports."""
-    given, imported = may_bind(node)
-    return [name for name in names if name in given or (imports and name in imported)]
+    wanted = list(names)
+    nodes = _mentioning(node, wanted) if type(node) is cst.Module else [node]
+    bound = [may_bind(part) for part in nodes]
+    return [n for n in wanted if any(n in given or (imports and n in imported) for given, imported in bound)]
+
+
+def _mentioning(module: cst.Module, names: Sequence[str]) -> Iterator[cst.CSTNode]:
+    """Yield the statements of a module that may bind one of the names; of a class, its header and such members."""
+    for statement in module.body:
+        if type(statement) is cst.ClassDef and type(statement.body) is cst.IndentedBlock:
+            yield statement.with_changes(body=cst.IndentedBlock(()))
+            yield from (m for m in statement.body.body if piecewise.mentions(m, names, is_member=True))
+        elif piecewise.mentions(statement, names, is_member=False):
+            yield statement

@@ -55,22 +55,16 @@ def _match_arguments(
     positional = [arg for arg in args if arg.keyword is None]
     if not is_open and len(wanted) != len(args):
         return None
-    position = 0
+    pairs = []
     for arg in wanted:
-        if arg.keyword is None:
-            if position >= len(positional) or positional[position].star != arg.star:
-                return None
-            given = positional[position]
-            position += 1
+        if arg.keyword is not None:
+            given = keywords.get(arg.keyword.value)
         else:
-            if arg.keyword.value not in keywords:
-                return None
-            given = keywords[arg.keyword.value]
-        step = match_node(arg.value, given.value, bindings)
-        if step is None:
+            given = positional.pop(0) if positional and positional[0].star == arg.star else None
+        if given is None:
             return None
-        bindings = step
-    return bindings
+        pairs.append((arg.value, given.value))
+    return _match_all(pairs, bindings)
 
 
 def match_node(pattern: object, node: object, bindings: Bindings) -> Bindings | None:
@@ -83,13 +77,18 @@ def match_node(pattern: object, node: object, bindings: Bindings) -> Bindings | 
     if isinstance(pattern, (tuple, list)):
         if not isinstance(node, (tuple, list)) or len(pattern) != len(node):
             return None
-        for left, right in zip(pattern, node, strict=True):
-            step = match_node(left, right, bindings)
-            if step is None:
-                return None
-            bindings = step
-        return bindings
+        return _match_all(zip(pattern, node, strict=True), bindings)
     return bindings if syntax.same(pattern, node) else None
+
+
+def _match_all(pairs: Iterable[tuple[object, object]], bindings: Bindings) -> Bindings | None:
+    """Return the bindings extended by the match of each pair, or ``None``."""
+    for left, right in pairs:
+        step = match_node(left, right, bindings)
+        if step is None:
+            return None
+        bindings = step
+    return bindings
 
 
 def _match_fields(pattern: cst.CSTNode, node: object, bindings: Bindings) -> Bindings | None:
@@ -104,20 +103,15 @@ def _match_fields(pattern: cst.CSTNode, node: object, bindings: Bindings) -> Bin
 
 
 def _match_meaning(pattern: cst.CSTNode, node: cst.CSTNode, bindings: Bindings) -> Bindings | None:
-    for name in syntax.meaning_fields(type(pattern)):
-        step = match_node(getattr(pattern, name), getattr(node, name), bindings)
-        if step is None:
-            return None
-        bindings = step
-    return bindings
+    names = syntax.meaning_fields(type(pattern))
+    return _match_all(((getattr(pattern, name), getattr(node, name)) for name in names), bindings)
 
 
 def _match_annotated(pattern: Any, node: cst.AnnAssign, bindings: Bindings) -> Bindings | None:
     """Match an assignment without the annotation, which does not change its effect."""
     if len(pattern.targets) != 1 or node.value is None:
         return None
-    step = match_node(pattern.targets[0].target, node.target, bindings)
-    return None if step is None else match_node(pattern.value, node.value, step)
+    return _match_all(((pattern.targets[0].target, node.target), (pattern.value, node.value)), bindings)
 
 
 def _match_block(pattern: Any, node: cst.CSTNode, bindings: Bindings) -> Bindings | None:
@@ -137,20 +131,15 @@ def _match_parameters(pattern: Any, node: Any, bindings: Bindings) -> Bindings |
 
 
 def _match_function(pattern: Any, node: Any, bindings: Bindings) -> Bindings | None:
-    step = match_node(pattern.name, node.name, bindings)
-    step = None if step is None else match_node(pattern.params, node.params, step)
-    return None if step is None else match_node(pattern.body, node.body, step)
-
-
-def _match_string(pattern: cst.CSTNode, node: cst.CSTNode, bindings: Bindings) -> Bindings | None:
-    return bindings if syntax.same(pattern, node) else None
+    pairs = ((pattern.name, node.name), (pattern.params, node.params), (pattern.body, node.body))
+    return _match_all(pairs, bindings)
 
 
 _MATCHERS: Mapping[type[cst.CSTNode], Callable[[Any, Any, Bindings], Bindings | None]] = {
     cst.Call: _match_call,
     cst.Parameters: _match_parameters,
     cst.FunctionDef: _match_function,
-    cst.SimpleString: _match_string,
+    cst.SimpleString: lambda pattern, node, bindings: bindings if syntax.same(pattern, node) else None,
 }
 """How nodes of the same class match, where not by all significant fields."""
 
@@ -168,6 +157,7 @@ def _own_names(pattern: cst.CSTNode) -> frozenset[str]:
     return frozenset(n for n in syntax.names_in(pattern) if not n.startswith((VARIABLE, STATEMENTS)))
 
 
+@lru_cache(maxsize=4096)
 def _has_definition(pattern: cst.CSTNode) -> bool:
     """Return whether a pattern has a function or parameters, which may match without all of its names."""
     nodes = (node for _, node in syntax.descend(pattern))
@@ -270,6 +260,9 @@ class _Indent(cst.CSTTransformer):
 
 
 class _Loosen(cst.CSTTransformer):
+    def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> bool:  # noqa: N802
+        return False  # It has no block.
+
     def leave_IndentedBlock(  # noqa: N802
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:
@@ -286,8 +279,8 @@ def _loosened(statement: cst.CSTNode) -> cst.CSTNode:
 @cache
 def _compiled(text: str) -> tuple[cst.CSTNode, ...]:
     module = parse(text)
-    if any(isinstance(node, cst.SimpleStatementSuite) for _, node in syntax.descend(module)):
-        module = syntax.typed(module.visit(_Indent()), cst.Module)
+    if any(type(block) is cst.SimpleStatementSuite for _, block in syntax.blocks_in(module)):
+        module = cst.ensure_type(module.visit(_Indent()), cst.Module)
     body = module.body
     if not body:
         raise PatternError("the pattern is empty")
@@ -321,7 +314,7 @@ class Pattern:
         """Return ``text`` compiled. Raise PatternError if it is not Python with placeholders."""
         return cls(text, _compiled(text))
 
-    @property
+    @cached_property
     def loose(self) -> Pattern:
         """The pattern with any further statements allowed between its statements and around those of its blocks."""
         statements = [_loosened(statement) for statement in self.statements]
@@ -338,18 +331,13 @@ class Pattern:
 
     @property
     def expression(self) -> cst.BaseExpression:
-        """The pattern's single expression. Raise TypeError if it is not one."""
+        """The pattern's single expression. Raise an error if it is not one."""
         return syntax.as_expression(lone_expression(self.statements[0]))
 
     @property
     def is_call(self) -> bool:
         """Whether the pattern is a single call."""
         return len(self.statements) == 1 and isinstance(lone_expression(self.statements[0]), cst.Call)
-
-    @property
-    def may_be_empty(self) -> bool:
-        """Whether it matches no statements, too: it has only runs."""
-        return all(run_name(statement) is not None for statement in self.statements)
 
     @property
     def passes_over(self) -> bool:

@@ -36,27 +36,22 @@ def decoded(code: str) -> str:
 @cache
 def parse(text: str) -> cst.Module:
     """Return the module for a text with placeholders. Raise PatternError if it is not valid Python."""
-    source = _encode(text) + "\n"
-    try:
-        return parse_module(source)
-    except NestingError as error:
-        raise PatternError(str(error)) from None
-    except cst.ParserSyntaxError as error:
-        raise PatternError(
-            f"not Python with $names: {error.message} in {text.strip().splitlines()[0]!r}"
-        ) from error
+    return _parsed(_encode(text), text, "not Python with $names")
 
 
 @cache
 def as_written(code: str) -> cst.Module:
     """Return the module for a text without placeholders. Raise PatternError if it is not valid Python."""
-    source = code.strip("\n") + "\n"
+    return _parsed(code.strip("\n"), code, "not Python")
+
+
+def _parsed(source: str, text: str, what: str) -> cst.Module:
     try:
-        return parse_module(source)
+        return parse_module(f"{source}\n")
     except NestingError as error:
         raise PatternError(str(error)) from None
     except cst.ParserSyntaxError as error:
-        raise PatternError(f"not Python: {error.message} in {code.strip().splitlines()[0]!r}") from error
+        raise PatternError(f"{what}: {error.message} in {text.strip().splitlines()[0]!r}") from error
 
 
 def variable(node: object) -> str | None:

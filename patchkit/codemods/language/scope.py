@@ -9,7 +9,6 @@ import libcst as cst
 
 from patchkit import memory
 from patchkit.codemods.language import syntax
-from patchkit.tree.nodes import BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from patchkit.codemods.language.syntax import Path
 
     Definition = cst.ClassDef | cst.FunctionDef
+
+_DEFINITIONS = frozenset({cst.ClassDef, cst.FunctionDef})
 
 
 @dataclass(frozen=True)
@@ -44,38 +45,23 @@ class Scope:
 
     def with_node(self, node: cst.CSTNode) -> cst.Module:
         """Return the module with this scope's definition replaced."""
-        return self.replace(self.path, node)
+        return syntax.replaced(self.module, self.path, node)
 
     def with_body(self, statements: tuple[cst.BaseStatement, ...]) -> cst.Module:
         """Return the module with this scope's own statements replaced."""
         return syntax.with_body(self.module, self.block, statements)
 
-    def replace(self, path: Path, node: cst.CSTNode) -> cst.Module:
-        """Return the module with the node at ``path``, a path in the module, replaced."""
-        return syntax.replaced(self.module, path, node)
-
 
 def members(scope: Scope) -> Iterator[tuple[Path, Definition]]:
-    """Yield the classes and functions that a scope itself defines, those in branches included."""
-    yield from _members(syntax.node_at(scope.module, scope.block), scope.block)
+    """Return the classes and functions that a scope itself defines, those in branches after the others."""
+    return _members(syntax.node_at(scope.module, scope.block), scope.block)
 
 
 def _members(block: cst.CSTNode, path: Path) -> Iterator[tuple[Path, Definition]]:
-    for index, statement in enumerate(syntax.statements_of(block) or ()):
-        where: Path = (*path, ("body", index))
-        if type(statement) is cst.ClassDef or type(statement) is cst.FunctionDef:
-            yield where, statement
-        elif type(statement) in syntax.COMPOUND:
-            yield from _members_below(statement, where)
-
-
-def _members_below(statement: cst.CSTNode, path: Path) -> Iterator[tuple[Path, Definition]]:
-    for step, child in syntax.children(statement):
-        if step[0] in BLOCKS:
-            if syntax.statements_of(child) is not None:
-                yield from _members(child, (*path, step))
-            else:
-                yield from _members_below(child, (*path, step))
+    for where, inside in syntax.blocks_in(block, path, lambda statement: type(statement) not in _DEFINITIONS):
+        for index, statement in enumerate(syntax.statements_of(inside) or ()):
+            if type(statement) is cst.ClassDef or type(statement) is cst.FunctionDef:
+                yield (*where, ("body", index)), statement
 
 
 @memory.cached(4096)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from patchkit.codemods.language.nearness import NearMatch
-    from patchkit.codemods.language.pattern import Pattern
+    from patchkit.codemods.language.pattern import Match, Pattern
     from patchkit.codemods.language.placeholders import Bindings
     from patchkit.codemods.language.scope import Scope
     from patchkit.codemods.language.syntax import Path
@@ -54,11 +54,6 @@ def nearest_of(scope: Scope, finds: Iterable[Pattern]) -> tuple[Pattern, NearMat
     return max(matches, key=lambda match: match[1].share, default=None)
 
 
-def lines_of(pattern: Pattern) -> list[str]:
-    """Return the lines of a pattern's text."""
-    return [line.strip() for line in split_lines(pattern.text) if line.strip()]
-
-
 def unmatched(scope: Scope, finds: Sequence[Pattern], where: str = "") -> Reason:
     """Return the reason for patterns that do not match: the nearest one's missing line and the closest line to it.
 
@@ -75,7 +70,7 @@ def unmatched(scope: Scope, finds: Sequence[Pattern], where: str = "") -> Reason
     if not near.missing:
         between = f"; `{closest}` is in between" if closest else ""
         return Reason(f"expected `{expected}`{where}{between}")
-    lines = lines_of(find)
+    lines = [line.strip() for line in split_lines(find.text) if line.strip()]
     if near.instead:
         what = f"`{missing}`, found `{near.instead}`"
     elif len(lines) == 1:
@@ -97,6 +92,12 @@ def nearest(scope: Scope, wanted: str) -> Reason:
     line with the same dotted name.
     """
     return _nearest_is(_nearest_line(scope, wanted))
+
+
+def no_call(scope: Scope, wanted: str) -> examination.Examination:
+    """Return that no call of the scope matches ``wanted``."""
+    like = wanted.strip()
+    return examination.absent(lambda: nearest(scope, like).after(f"expected a call like `{plain(like)}`; "))
 
 
 def closest(scope: Scope, wanted: str) -> Path | None:
@@ -159,14 +160,16 @@ def bindings_given(scope: Scope, given: Iterable[Pattern]) -> Bindings | examina
         matches = pattern.find(scope.node, scope.path, bindings)
         if not matches:
             return examination.absent(partial(unmatched, scope, (pattern,), " around the site"))
-        if any(not _agree(matches[0].bindings, match.bindings) for match in matches[1:]):
+        bindings = agreed(matches)
+        if bindings.keys() != matches[0].bindings.keys():
             return examination.ambiguous(f"`{plain(pattern.text)}` matches with different names")
-        bindings = matches[0].bindings
     return bindings
 
 
-def _agree(left: Bindings, right: Bindings) -> bool:
-    return all(syntax.same(value, right[name]) for name, value in left.items())
+def agreed(matches: Sequence[Match]) -> Bindings:
+    """Return the bindings in which all matches of a pattern agree."""
+    first, *others = (match.bindings for match in matches)
+    return {name: value for name, value in first.items() if all(syntax.same(value, o[name]) for o in others)}
 
 
 def plain(text: str, bindings: Bindings | None = None) -> str:

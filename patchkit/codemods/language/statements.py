@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
@@ -19,10 +20,10 @@ from patchkit.codemods.language.sites import (
     several,
     unmatched,
 )
-from patchkit.codemods.language.template import render, render_expression
+from patchkit.codemods.language.template import below_blank_lines, render, render_expression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from patchkit.codemods.language.scope import Scope
     from patchkit.codemods.language.syntax import Path
@@ -128,15 +129,19 @@ class Statements:
             if site.match.start is None and site.place.start is not None and _shares_line(scope, site.match):
                 line = line_of(scope, site.match.path)
                 return examination.ambiguous(f"`{line}` has several statements on one line, expected one")
-        return examination.ready(lambda: self._rewrite(scope, sites, note))
+        edits = [(site.place, partial(_edit_one, site.variant, site.place, self.place)) for site in sites]
+        return examination.ready(lambda: edited(scope.module, edits, note))
 
-    def _rewrite(self, scope: Scope, sites: Iterable[_Site], note: str) -> cst.Module:
-        module = scope.module
-        ordered = sorted(sites, key=lambda site: syntax.order(statement_path(site.place)))
-        # Last site first, so that earlier paths stay valid; the first site gets the note.
-        for index, site in reversed(list(enumerate(ordered))):
-            module = _edit_one(module, site.variant, site.place, self.place, note if index == 0 else "")
-        return module
+
+def edited(
+    module: cst.Module, edits: Iterable[tuple[Match, Callable[[cst.Module, str], cst.Module]]], note: str
+) -> cst.Module:
+    """Return the module with an edit made at each place; the first one gets the note."""
+    ordered = sorted(edits, key=lambda edit: syntax.order(statement_path(edit[0])))
+    # The last one is made first, so that earlier paths stay valid.
+    for index, (_, made_in) in reversed(list(enumerate(ordered))):
+        module = made_in(module, note if index == 0 else "")
+    return module
 
 
 def statement_path(match: Match) -> Path:
@@ -145,7 +150,7 @@ def statement_path(match: Match) -> Path:
 
 
 def _edit_one(
-    module: cst.Module, variant: CompiledVariant, match: Match, place: str, note: str
+    variant: CompiledVariant, match: Match, place: str, module: cst.Module, note: str
 ) -> cst.Module:
     if match.start is None:
         return replace_expression(module, match.path, render_expression(variant.code, match.bindings), note)
@@ -159,9 +164,8 @@ def _edit_one(
         first = annotate(_with_lead(fresh[0], (*_blank(lead), *_lead(fresh[0]))), note)
         new = (first, *fresh[1:], _with_lead(matched[0], from_first_comment(lead)), *matched[1:])
     elif place == "after":
-        blank = len(variant.code) - len(variant.code.lstrip("\n"))
-        lines = (*(cst.EmptyLine(indent=False),) * blank, *_lead(fresh[0]))
-        new = (*matched, annotate(_with_lead(fresh[0], lines), note), *fresh[1:])
+        first, *rest = below_blank_lines(variant.code, fresh)
+        new = (*matched, annotate(first, note), *rest)
     else:
         first = put_above(_with_lead(fresh[0], lead), lost(bare, fresh))
         first = _with_lead(first, (*_lead(first), *_lead(fresh[0])))

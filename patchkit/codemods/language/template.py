@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -23,6 +24,9 @@ from patchkit.codemods.language.placeholders import (
     variable,
 )
 from patchkit.codemods.language.precedence import as_argument, as_operand
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _LEFT = re.compile(rf"^( *)(?:{STATEMENTS}(\w+)|\.\.\.)$", re.MULTILINE)
 
@@ -99,9 +103,9 @@ def render(template: str, bindings: Bindings) -> tuple[cst.BaseStatement, ...]:
     return tuple(body)
 
 
-def render_below_blank_lines(template: str) -> tuple[cst.BaseStatement, ...]:
-    """Return the statements of a template without placeholders, below as many blank lines as it begins with."""
-    first, *rest = render(template, {})
+def below_blank_lines(template: str, rendered: Sequence[cst.BaseStatement]) -> tuple[cst.BaseStatement, ...]:
+    """Return the statements of a template below as many blank lines as it begins with."""
+    first, *rest = rendered
     blank = len(template) - len(template.lstrip("\n"))
     lead = (*(cst.EmptyLine(indent=False),) * blank, *first.leading_lines)  # type: ignore[attr-defined]
     return (first.with_changes(leading_lines=lead), *rest)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from patchkit.codemods.language.pattern import Pattern
-from patchkit.codemods.language.placeholders import placeholders
+from patchkit.codemods.language.placeholders import placeholders, run_name
 from patchkit.lines import split_lines
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def patterns(key: str, *texts: str) -> tuple[Pattern, ...]:
 def site(text: str) -> Pattern:
     """Return the text of ``find`` compiled. Raise ValueError if it matches where there is no code."""
     (pattern,) = patterns("find", text)
-    if pattern.may_be_empty:
+    if all(run_name(statement) is not None for statement in pattern.statements):
         raise ValueError(
             "key `find`: only `...` or `$$name`, which match where no code is, too; add a statement"
         )

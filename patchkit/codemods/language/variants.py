@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -14,7 +15,8 @@ from patchkit.codemods.language.statements import CompiledVariant, Statements
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from patchkit.codemods.examination import Codemod
+    from patchkit.codemods.examination import Examination
+    from patchkit.codemods.language.scope import Scope
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,14 +52,10 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Where the code goes: before or after what is matched, or in its place."""
 
     @property
-    def own(self) -> Variant:
-        """The edit's ``find`` with its ``code``."""
-        return Variant(find=self.find, code=self.code)
-
-    @property
     def pairs(self) -> Sequence[Variant]:
         """Every ``find`` with its ``code``, the edit's own first."""
-        return (self.own, *self.variants) if self.find or not self.variants else self.variants
+        own = TargetVariant(find=self.find, code=self.code, target=getattr(self, "target", ""))
+        return (own, *self.variants) if self.find or not self.variants else self.variants
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -69,8 +67,16 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """Each ``find`` with its code."""
         return tuple((find, pair.code) for pair in self.pairs for find in several(pair.find) or ("",))
 
-    def codemod(self) -> Codemod:
-        """Return the codemod. Raise ValueError that names the malformed key."""
+    def check(self) -> None:
+        """Raise ValueError that names the malformed key."""
+        self._statements()
+
+    def examine(self, scope: Scope, note: str) -> Examination:
+        """Find the sites in ``scope``."""
+        return self._statements().examine(scope, note)
+
+    @cache  # noqa: B019  # As many as there are patches.
+    def _statements(self) -> Statements:
         context = texts.patterns("context", *self.context)
         clear_of = texts.patterns("clear_of", *self.clear_of)
         variants, signs = [], []

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from support.programs import check_noop, check_transformed, edit
 
-from patchkit.codemods.examination import Codemod, SiteState
+from patchkit.codemods.examination import SiteState
+
+if TYPE_CHECKING:
+    from patchkit.codemods.kind import Kind
 
 
-def value(code: str, *given: str, find: str = "$desk.lend(..., days=$_)") -> Codemod:
+def value(code: str, *given: str, find: str = "$desk.lend(..., days=$_)") -> Kind:
     return edit("argument-value", find=find, argument="days", code=code, context=list(given))
 
 

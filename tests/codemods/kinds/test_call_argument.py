@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from support.programs import check_noop, check_transformed, edit, rewritten
 
-from patchkit.codemods.examination import Codemod, SiteState
+from patchkit.codemods.examination import SiteState
+
+if TYPE_CHECKING:
+    from patchkit.codemods.kind import Kind
 
 
-def argument(*finds: str, text: str = "days=14", known: tuple[str, ...] = (), every: bool = False) -> Codemod:
+def argument(*finds: str, text: str = "days=14", known: tuple[str, ...] = (), every: bool = False) -> Kind:
     return edit("call-argument", find=list(finds), argument=text, already=list(known), every=every)
 
 

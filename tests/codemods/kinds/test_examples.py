@@ -14,7 +14,6 @@ from patchkit.codemods.examination import SiteState
 from patchkit.codemods.kinds import KINDS
 
 if TYPE_CHECKING:
-    from patchkit.codemods.examination import Codemod
     from patchkit.codemods.kind import Example, Kind
 
 
@@ -26,7 +25,7 @@ def named(group: str) -> list[object]:
     ]
 
 
-def codemod_of(kind: type[Kind], example: Example) -> Codemod:
+def edit_of(kind: type[Kind], example: Example) -> Kind:
     toml = textwrap.dedent(example.edit)
     keys = msgspec.toml.decode(toml)
     assert isinstance(keys, dict)
@@ -46,13 +45,13 @@ def test_a_kind_shows_what_it_does_what_it_leaves_and_what_it_refuses(kind: type
 
 @pytest.mark.parametrize(("kind", "example"), named("VALID"))
 def test_program_is_changed(kind: type[Kind], example: Example) -> None:
-    check_transformed(codemod_of(kind, example), ended(example.before), ended(example.after), example.scope)
+    check_transformed(edit_of(kind, example), ended(example.before), ended(example.after), example.scope)
 
 
 @pytest.mark.parametrize(("kind", "example"), named("NO_OP"))
 def test_program_that_has_the_change_stays(kind: type[Kind], example: Example) -> None:
     check_noop(
-        codemod_of(kind, example), ended(example.before), SiteState.PRESENT, example.scope, example.refusal
+        edit_of(kind, example), ended(example.before), SiteState.PRESENT, example.scope, example.refusal
     )
 
 
@@ -61,9 +60,9 @@ def test_program_or_edit_is_refused(kind: type[Kind], example: Example) -> None:
     assert example.refusal
     if not example.before:
         with pytest.raises(ValueError, match=re.escape(example.refusal)):
-            codemod_of(kind, example)
+            edit_of(kind, example)
         return
-    examination = examine(codemod_of(kind, example), ended(example.before), example.scope)
+    examination = examine(edit_of(kind, example), ended(example.before), example.scope)
     assert examination.state in {SiteState.ABSENT, SiteState.AMBIGUOUS}
     assert examination.rewrite is None
     assert example.refusal in examination.reason

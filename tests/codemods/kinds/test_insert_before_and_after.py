@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 from support.programs import check_noop, check_transformed, rewritten
 
-from patchkit.codemods.examination import Codemod, SiteState
+from patchkit.codemods.examination import SiteState
 from patchkit.codemods.kinds.insert_after import InsertAfter
 from patchkit.codemods.kinds.insert_before import InsertBefore
 from patchkit.codemods.language.variants import Variant
 
 
-def before(find: str, code: str, **keys: Any) -> Codemod:
-    return InsertBefore(why="w", find=find, code=code, **keys).codemod()
+def before(find: str, code: str, **keys: Any) -> InsertBefore:
+    return InsertBefore(why="w", find=find, code=code, **keys)
 
 
-def after(find: str, code: str, **keys: Any) -> Codemod:
-    return InsertAfter(why="w", find=find, code=code, **keys).codemod()
+def after(find: str, code: str, **keys: Any) -> InsertAfter:
+    return InsertAfter(why="w", find=find, code=code, **keys)
 
 
 def test_statements_go_in_front_below_the_blank_line() -> None:
@@ -123,7 +123,7 @@ def test_variant_of_the_shape_at_hand_counts() -> None:
         Variant(find="$d.open()", code="$d.greet()"),
         Variant(find="$d.unlock($key)", code="$d.welcome($key)"),
     )
-    edit = InsertAfter(why="w", variants=variants).codemod()
+    edit = InsertAfter(why="w", variants=variants)
     assert "desk.welcome(1)" in rewritten(edit, "desk.unlock(1)\n")
     assert "desk.greet()" in rewritten(edit, "desk.open()\n")
     check_noop(edit, "desk.open()\ndesk.welcome(2)\n", SiteState.PRESENT)

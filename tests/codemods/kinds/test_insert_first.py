@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from support.programs import check_noop, check_transformed
 
-from patchkit.codemods.examination import Codemod, SiteState
+from patchkit.codemods.examination import SiteState
 from patchkit.codemods.kinds.insert_first import InsertFirst
 
 
-def opening(code: str, **keys: Any) -> Codemod:
-    return InsertFirst(why="w", code=code, **keys).codemod()
+def opening(code: str, **keys: Any) -> InsertFirst:
+    return InsertFirst(why="w", code=code, **keys)
 
 
 OPENED = opening("self.check()")

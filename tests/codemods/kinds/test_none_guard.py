@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from support.programs import check_noop, check_transformed, rewritten
 
-from patchkit.codemods.examination import Codemod, SiteState
+from patchkit.codemods.examination import SiteState
 from patchkit.codemods.kinds.none_guard import NoneGuard
 
 
-def guard(find: str, value: str, **keys: Any) -> Codemod:
-    return NoneGuard(why="w", find=find, value=value, **keys).codemod()
+def guard(find: str, value: str, **keys: Any) -> NoneGuard:
+    return NoneGuard(why="w", find=find, value=value, **keys)
 
 
 GUARDED = guard("$d.sum += $x.pages", "$x.pages")

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from support.programs import check_noop, check_transformed, examine, program, rewritten
 
-from patchkit.codemods.examination import Codemod, SiteState
+from patchkit.codemods.examination import SiteState
 from patchkit.codemods.kinds.rewrite import Rewrite
 
 
-def rewrite(find: str, code: str, **keys: Any) -> Codemod:
-    return Rewrite(why="w", find=find, code=code, **keys).codemod()
+def rewrite(find: str, code: str, **keys: Any) -> Rewrite:
+    return Rewrite(why="w", find=find, code=code, **keys)
 
 
 FINE = rewrite("$who.debt += $days * RATE", "$who.charge($days)")

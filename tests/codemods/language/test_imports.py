@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import libcst as cst
 import pytest
-from support.programs import check_noop, check_transformed, scope_in
+from support.programs import check_noop, check_transformed, edit, scope_in
 
 from patchkit.codemods.examination import SiteState
 from patchkit.codemods.language.imports import Import, after_imports
@@ -35,7 +35,7 @@ DESK = Import("from shop.desk import Desk")
     ],
 )
 def test_import_goes_to_its_place(before: str, after: str) -> None:
-    check_transformed(DESK, before, after)
+    check_transformed(edit("import", code=DESK.code), before, after)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_import_goes_to_its_place(before: str, after: str) -> None:
     ],
 )
 def test_name_that_is_imported_stays(source: str) -> None:
-    check_noop(DESK, source, SiteState.PRESENT)
+    check_noop(edit("import", code=DESK.code), source, SiteState.PRESENT)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from support.programs import program
 
 from patchkit.codemods.language import syntax
 from patchkit.codemods.language.imports import Import
-from patchkit.codemods.language.layout import Style, append, lay_out
+from patchkit.codemods.language.layout import Style, lay_out, with_argument
 from patchkit.codemods.language.pattern import Pattern
 from patchkit.codemods.language.scope import resolve
 from patchkit.codemods.language.statements import CompiledVariant, Statements
@@ -389,16 +389,9 @@ def appended(source: str) -> str:
     """Append the argument ``days=14`` to the one call."""
     call = cst.parse_expression(program(source).strip())
     assert isinstance(call, cst.Call)
-    closing: cst.BaseParenthesizableWhitespace = cst.SimpleWhitespace("")
-    args = list(call.args)
-    if args:
-        closing = args[-1].whitespace_after_arg
-        args[-1] = args[-1].with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
     fresh = cst.parse_expression("f(days=14)")
     assert isinstance(fresh, cst.Call)
-    grown, closing = append(args, fresh.args[0], call.whitespace_before_args, closing)
-    last = grown[-1].with_changes(whitespace_after_arg=closing)
-    return syntax.code_of(call.with_changes(args=(*grown[:-1], last)))
+    return syntax.code_of(with_argument(call, fresh.args[0]))
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,9 @@ def test_a_module_that_binds_the_name_otherwise_hides_the_import(above: str) -> 
 
 @pytest.mark.parametrize("above", HIDING[:4])
 def test_a_name_that_is_another_definition_is_not_imported_over_it(above: str) -> None:
-    check_noop(DESK, above, SiteState.AMBIGUOUS, reason="binds Desk, but not by an import")
+    check_noop(
+        edit("import", code=DESK.code), above, SiteState.AMBIGUOUS, reason="binds Desk, but not by an import"
+    )
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,6 @@ def test_argument_that_a_comma_would_divide_gets_them() -> None:
 def test_meaning_is_that_of_the_new_expression_in_parentheses(place: str, new: str) -> None:
     spec = Rewrite(why="w", find="$book.old", code=new.replace("old", "$book.latest"), every=True)
     line = "async def f():\n    " + place
-    after = rewritten(spec.codemod(), line.format("book.old", "book.old") + "\n")
+    after = rewritten(spec, line.format("book.old", "book.old") + "\n")
     latest = f"({new.replace('old', 'book.latest')})"
     assert ast.dump(ast.parse(after)) == ast.dump(ast.parse(line.format(latest, latest) + "\n"))

@@ -65,7 +65,7 @@ def test_name_that_is_not_defined_there_is_not_found(dotted: str) -> None:
 
 def test_members_are_a_scopes_own() -> None:
     (desk,) = resolve(cst.parse_module(LIBRARY), "Desk")
-    assert [node.name.value for _, node in members(desk)] == ["lend", "lend", "Drawer"]
+    assert [node.name.value for _, node in members(desk)] == ["Drawer", "lend", "lend"]
 
 
 def test_members_stand_at_their_paths() -> None:

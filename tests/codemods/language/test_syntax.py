@@ -160,7 +160,7 @@ def test_a_statement_is_written_as_deep_as_it_is_where_another_module_has_it_at_
     assert syntax.source_of(moved) == moved.bytes == b"if 1:\n    books = 2\nrow = 1\n"
     assert syntax.source_of(shelf) == shelf.bytes
     whole = cst.parse_module("if 1:\n    books = 3\n")
-    block = syntax.typed(cls, cst.ClassDef).body.with_changes(body=whole.body)
+    block = cst.ensure_type(cls, cst.ClassDef).body.with_changes(body=whole.body)
     assert syntax.source_of(whole) == whole.bytes
     held = shelf.with_changes(body=[cls.with_changes(body=block)])
     assert syntax.source_of(held) == held.bytes == b"class Shelf:\n    if 1:\n        books = 3\n"
