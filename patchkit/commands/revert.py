@@ -140,7 +140,7 @@ def remaining_ports(tree: CheckoutTree, patches: PatchSet) -> dict[str, bool]:
 
     ``revert`` reverts a committed one only by name, and leaves another one if it conflicts.
     """
-    return reverting.ports_in_tree(tree, Planner(tree, patches))
+    return Candidates(tree, Planner(tree, patches)).ports_in_code()
 
 
 def _selected(

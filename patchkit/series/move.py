@@ -39,8 +39,9 @@ from patchkit.transaction.write import (
 from patchkit.tree.checkout import is_object
 from patchkit.tree.fork import OWN_FOLDER, is_recorded
 from patchkit.tree.git import git, top_around
-from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
+from patchkit.tree.limits import MAX_READ_BYTES, read_whole
 from patchkit.tree.modes import LINK, PROGRAM, SUBMODULE
+from patchkit.tree.outside import keeps_modes
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
@@ -92,11 +93,8 @@ class CheckoutMove:
         self.branch = branch
         self.reason = reason
         self._scratch = scratch
-        self._index = Path(self._git_path("index"))
+        self._index = Path(git_output(self.top, "rev-parse", "--path-format=absolute", "--git-path", "index"))
         self._stack = ExitStack()
-
-    def _git_path(self, name: str) -> str:
-        return git_output(self.top, "rev-parse", "--path-format=absolute", "--git-path", name)
 
     @cached_property
     def differing(self) -> dict[str, ChangedFile]:
@@ -120,11 +118,6 @@ class CheckoutMove:
             for number, file in self.differing.items()
         }
 
-    @cached_property
-    def _has_modes(self) -> bool:
-        """Whether git goes by the permission to execute a file, which some file systems do not keep."""
-        return self._setting("core.fileMode", "true") == "true"
-
     def _setting(self, key: str, default: str) -> str:
         return git_output(self.top, "config", "--type=bool", f"--default={default}", "--get", key)
 
@@ -140,9 +133,9 @@ class CheckoutMove:
             for number, file in self.differing.items()
             if file.exists(1)
             for folder in (
-                (*_above(file.name), file.name)
+                (*file.place.above, file.name)
                 if file.modes[1] == SUBMODULE
-                else _above(file.name)
+                else file.place.above
                 if number in numbers
                 else ()
             )
@@ -152,7 +145,7 @@ class CheckoutMove:
     def emptied(self, numbers: Iterable[str]) -> tuple[str, ...]:
         """Return the folders of files that only the old commit has."""
         removed = (self.differing[number] for number in numbers if not self.differing[number].exists(1))
-        return tuple({folder: None for file in removed for folder in _above(file.name)})
+        return tuple({folder: None for file in removed for folder in file.place.above})
 
     def content(self, number: str, side: int, attributes: Path | None = None) -> bytes:
         """Return the content that git checks out for one side. Raise TreeError if a filter fails.
@@ -197,7 +190,7 @@ class CheckoutMove:
         """Whether a patchkit that was killed left the lock of the index."""
         try:
             return read_whole(self._lock) == self._mark
-        except (OSError, NoFileError, TooLongError):
+        except OSError:
             return False
 
     def require_index(self, advice: str) -> None:
@@ -383,7 +376,7 @@ class CheckoutMove:
         ``attributes`` is a checkout of the new commit. Raise UnfinishedError if the system refuses when the branch has
         moved, or before what was written is restored.
         """
-        with wrapped_os_errors(self.tree, "nothing was changed; fix the cause and try again"), self._stack:
+        with wrapped_os_errors(self.tree), self._stack:
             targets = self.targets(attributes, record)
         emptied = self.emptied(targets.contents)
         write_targets(self.tree, store, targets, emptied=emptied, move=self)
@@ -427,14 +420,16 @@ class CheckoutMove:
         """
         file, (kind, _) = self.differing[number], self.kinds[number]
         path, ignored = self.top / file.name, False
-        with suppress(OSError, NoFileError, TooLongError):
+        with suppress(OSError):
             status = path.lstat()
             content = os.readlink(os.fsencode(path)) if path.is_symlink() else read_whole(path)
             is_program = bool(status.st_mode & 0o100)
             is_same = path.is_symlink() is (kind is FileKind.LINK) and (
-                kind is FileKind.LINK or not self._has_modes or is_program is (kind is FileKind.EXECUTABLE)
+                kind is FileKind.LINK
+                or not keeps_modes(self.tree)
+                or is_program is (kind is FileKind.EXECUTABLE)
             )
-            is_in_place = all(is_folder(self.top / folder) for folder in _above(file.name))
+            is_in_place = all(is_folder(self.top / folder) for folder in file.place.above)
             if is_same and is_in_place:
                 if is_object(file.ids[0], content) or content == self.content(number, 0):
                     return content
@@ -585,8 +580,3 @@ def moved_error(top: Path) -> TreeError:
     return TreeError(
         f"HEAD of {top} moved while patchkit was running", advice="nothing was changed; try again"
     )
-
-
-def _above(name: str) -> list[str]:
-    """Return the folders that contain a file, outermost first."""
-    return [parent.as_posix() for parent in reversed(PurePosixPath(name).parents)][1:]

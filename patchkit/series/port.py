@@ -17,7 +17,7 @@ from patchkit.transaction.apply import Transaction, kinds_of, recorded
 from patchkit.transaction.current import current_record
 from patchkit.transaction.ports import ported_message, trailer, trailer_of
 from patchkit.transaction.swap import digest_or_none
-from patchkit.transaction.uncommitted import PACKAGE_FILE, uncommitted
+from patchkit.transaction.uncommitted import uncommitted
 from patchkit.transaction.write import locked, place_of, write_all
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
@@ -76,8 +76,8 @@ def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
     """Raise TreeError if a file differs from HEAD: an edit that is found in it would be in no commit."""
     entries = {file: entry(tree, file) for file in sorted(files)}
     contents = {file: text for file, (_, text) in entries.items()}
-    checkout = Checkout(tree.package)
-    if not checkout.has(PACKAGE_FILE):
+    checkout = Checkout.tracking(tree.package)
+    if checkout is None:
         raise TreeError(f"git does not track {tree.package}", advice="leave out --commit")
     places = {
         file: (place_of(tree, file, exists=True, is_followed=False), text)

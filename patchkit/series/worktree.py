@@ -27,7 +27,7 @@ from patchkit.transaction.temporary import held, is_own, remove_abandoned
 from patchkit.transaction.write import locked, record_path, write_all
 from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
-from patchkit.tree.limits import NoFileError, TooLongError, read_whole
+from patchkit.tree.limits import read_whole
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def sweep(tree: CheckoutTree) -> None:
 def _has_repository(folder: Path) -> bool:
     """Return whether the worktree in a temporary folder belongs to a repository that exists, whose sweep removes it."""
     for link in folder.glob("*/.git"):
-        with suppress(OSError, NoFileError, TooLongError):
+        with suppress(OSError):
             if Path(os.fsdecode(read_whole(link)).removeprefix("gitdir: ").rstrip("\n")).exists():
                 return True
     return False

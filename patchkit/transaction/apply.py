@@ -9,11 +9,10 @@ from patchkit.plan.markers import marked_conflicts
 from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How
 from patchkit.plan.status import ACCEPTED, State
 from patchkit.transaction.current import current_record
-from patchkit.transaction.swap import FileKind, digest_or_none
+from patchkit.transaction.swap import FileKind, concurrent_change_error, digest_or_none
 from patchkit.transaction.uncommitted import uncommitted, uncommitted_error
 from patchkit.transaction.write import (
     check_targets,
-    concurrent_change_error,
     locked,
     require_no_pending_write,
     write_all,
@@ -78,7 +77,7 @@ class Transaction:
         with locked(self.tree) as store:
             # A patch that the plan requires may have been reverted in a file that the plan does not change.
             if read is not None and not read.is_unchanged:
-                raise concurrent_change_error(self.tree)
+                raise concurrent_change_error(self.tree.package)
             record = current_record(self.tree)
             self._require_writable(plan, record)
             record = record if base is None else base

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import platformdirs
 
-from patchkit import cache
 from patchkit.errors import TreeError
 from patchkit.plan.resolutions import Resolution
 from patchkit.transaction.folder import Folder
 from patchkit.tree.git import git
-from patchkit.tree.limits import NoFileError, TooLongError, read_whole
+from patchkit.tree.limits import read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 _FOLDER = "resolutions"
-_OLD_CACHE = "resolutions"
-"""The folder of the cache in which an earlier version stored them."""
 
 
 class _ResolutionFolder(NamedTuple):
@@ -49,7 +46,6 @@ class ResolutionStore:
         user = _ResolutionFolder(Path(platformdirs.user_data_dir("patchkit")), (_FOLDER,))
         shared = _common_folder(tree.root)
         self._places = (user,) if shared is None else (_ResolutionFolder(shared, ("patchkit", _FOLDER)), user)
-        _migrate(cache.folder(_OLD_CACHE), user)
 
     def get(self, name: str) -> Resolution | None:
         """Return the resolution stored under a name; None if there is none or it is damaged."""
@@ -78,13 +74,7 @@ def _common_folder(root: Path) -> Path | None:
 def _read(path: Path) -> Resolution | None:
     try:
         return msgspec.json.decode(read_whole(path), type=Resolution)
-    except (
-        OSError,
-        NoFileError,
-        TooLongError,
-        ValueError,
-        RecursionError,
-    ):  # msgspec's errors are ValueErrors.
+    except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors.
         return None
 
 
@@ -106,13 +96,3 @@ def _write(place: _ResolutionFolder, name: str, content: bytes) -> bool:
     except OSError:
         return False
     return True
-
-
-def _migrate(old: Path, user: _ResolutionFolder) -> None:
-    """Move what an earlier version stored in the cache; files that cannot be moved are kept."""
-    with suppress(OSError):
-        for path in sorted(old.glob("*.json")):
-            if (user.path / path.name).exists() or _write(user, path.name, path.read_bytes()):
-                path.unlink()
-        if old.is_dir():
-            old.rmdir()

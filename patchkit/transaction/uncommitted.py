@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from patchkit.transaction.write import Place
     from patchkit.tree.tree import CheckoutTree
 
-PACKAGE_FILE = "__init__.py"
-"""A file that git tracks if it tracks the package."""
-
 
 def uncommitted(package: Path, files: Mapping[str, tuple[Place, bytes]]) -> list[str]:
     """Return the files that differ from HEAD or the index; line ends are ignored.
@@ -28,14 +25,11 @@ def uncommitted(package: Path, files: Mapping[str, tuple[Place, bytes]]) -> list
     """
     if not files:
         return []
-    checkout = Checkout.around(package)
+    checkout = Checkout.tracking(package)
     if checkout is None:
         return []
     names = {"/".join((*place.folders, place.name)): file for file, (place, _) in files.items()}
-    paths = [*names, PACKAGE_FILE]
-    committed, staged = checkout.committed(paths), checkout.staged(paths)
-    if PACKAGE_FILE not in committed and PACKAGE_FILE not in staged:
-        return []
+    committed, staged = checkout.committed(names), checkout.staged(names)
     return sorted(
         file
         for name, file in names.items()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _SKIPPED = ("S", "s")
 """How ``git ls-files -v`` marks ``skip-worktree``, without and with ``assume-unchanged``."""
+_PACKAGE_FILE = "__init__.py"
+"""A file that git tracks if it tracks the package."""
 _MIN_SIMILARITY = 30
 """Similarity in per cent from which git's own rename detection is accepted."""
 
@@ -98,21 +100,23 @@ class Checkout:
         return checkout
 
     @classmethod
-    def tracking(cls, folder: Path, name: str) -> Checkout | None:
-        """Return the checkout that contains ``folder`` if HEAD or the index has its file ``name``, otherwise None.
+    def tracking(cls, package: Path) -> Checkout | None:
+        """Return the checkout that contains a package if HEAD or the index has it, otherwise None.
 
         Raise what ``around`` raises.
         """
-        nearest = top_around(folder)
+        nearest = top_around(package)
         if nearest is None:
             return None
         # Of a file that HEAD has one process tells all.
-        answer = git(folder, "rev-parse", "--show-toplevel", "HEAD^{commit}", f"HEAD:./{name}")
+        answer = git(package, "rev-parse", "--show-toplevel", "HEAD^{commit}", f"HEAD:./{_PACKAGE_FILE}")
         top = os.fsdecode(answer.stdout.rstrip(b"\n").rsplit(b"\n", 2)[0])
         if answer.returncode == 0 and os.path.realpath(top) == os.path.realpath(nearest):
-            return cls(folder)
-        checkout = cls.around(folder)
-        return checkout if checkout is not None and checkout.has(name) else None
+            return cls(package)
+        checkout = cls.around(package)
+        names = [_PACKAGE_FILE]
+        is_tracked = checkout is not None and (checkout.committed(names) or checkout.staged(names))
+        return checkout if is_tracked else None
 
     def not_checked_out(self, paths: Iterable[Path]) -> list[Path]:
         """Return the tracked files at or below ``paths`` that git leaves out of the working tree (``skip-worktree``).
@@ -153,10 +157,6 @@ class Checkout:
             for name in names
         )
         return ("sparse-checkout", "add", *added)
-
-    def has(self, name: str) -> bool:
-        """Return whether HEAD or the index has a file."""
-        return bool(self.committed([name]) or self.staged([name]))
 
     def committed(self, names: Iterable[str]) -> dict[str, str]:
         """Return the object ids of the files in HEAD, empty before the first commit."""

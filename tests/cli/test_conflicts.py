@@ -1018,24 +1018,6 @@ def test_a_resolution_of_a_tree_without_git_is_kept_in_the_users_data_folder(
     assert answer_of("apply", other.root, "t-copy", "--resolved")["changed_files"] == [MIRROR]
 
 
-def test_resolutions_of_an_earlier_version_are_moved_out_of_the_cache_once(
-    checkout: CheckoutTree, own_cache: Path, tmp_path: Path
-) -> None:
-    resolved(checkout)
-    (kept,) = (checkout.root / ".git" / "patchkit" / "resolutions").iterdir()
-    recorded = json.loads(kept.read_text())
-    del recorded["found"]
-    former = own_cache / "resolutions"
-    former.mkdir()
-    (former / kept.name).write_text(json.dumps(recorded))
-    (former / "broken.json").write_text("{")
-    kept.unlink()
-    other = sibling(checkout, tmp_path)
-    assert answer_of("apply", other.root, "t-copy", "--resolved", "--dry-run")["changed_files"] == [MIRROR]
-    assert not former.exists()
-    assert answer_of("apply", other.root, "t-copy", "--resolved")["changed_files"] == [MIRROR]
-
-
 def test_a_resolution_that_cannot_be_stored_is_recorded(
     checkout: CheckoutTree,
 ) -> None:
