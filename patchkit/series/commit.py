@@ -23,7 +23,7 @@ from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Stage
@@ -114,7 +114,7 @@ def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: st
         group: list[PatchStatus] = []
         files: set[str] = set()
         refusals: list[RefusedCommitError] = []
-        for wider in _groups(remaining):
+        for wider in (remaining[:1], remaining)[: len(remaining)]:
             for status in wider[len(group) :]:
                 files |= _write(worktree, series.plan(status.patch.id), status.patch.id)
             group = wider
@@ -132,13 +132,6 @@ def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: st
             raise RefusedCommitError(f"{remaining[0].patch.id}: {first.what}", reasons=first.reasons)
         remaining = [status for status in remaining if status not in group]
     return tuple(done)
-
-
-def _groups(remaining: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
-    """Yield the first patch, then all."""
-    yield list(remaining[:1])
-    if len(remaining) > 1:
-        yield list(remaining)
 
 
 class _Series:

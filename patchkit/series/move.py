@@ -12,7 +12,6 @@ import shlex
 import shutil
 import tempfile
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
@@ -38,7 +37,7 @@ from patchkit.transaction.write import (
 )
 from patchkit.tree.checkout import is_object
 from patchkit.tree.fork import OWN_FOLDER, is_recorded
-from patchkit.tree.git import git, top_around
+from patchkit.tree.git import RawChange, git, is_set, raw_changes, top_around
 from patchkit.tree.limits import MAX_READ_BYTES, read_whole
 from patchkit.tree.modes import LINK, PROGRAM, SUBMODULE
 from patchkit.tree.outside import keeps_modes
@@ -52,13 +51,8 @@ if TYPE_CHECKING:
 _ATTRIBUTES = ".gitattributes"
 
 
-@dataclass(frozen=True)
-class ChangedFile:
-    """A file that differs between two commits: git's modes and object ids of both, zeros where it does not exist."""
-
-    name: str
-    modes: tuple[str, str]
-    ids: tuple[str, str]
+class ChangedFile(RawChange):
+    """A file that differs between two commits."""
 
     def exists(self, side: int) -> bool:
         """Return whether a commit has the file."""
@@ -99,27 +93,19 @@ class CheckoutMove:
     @cached_property
     def differing(self) -> dict[str, ChangedFile]:
         """Everything that differs between the commits."""
-        listed = git_output(self.top, "diff-tree", "-r", "-z", "--no-renames", self.base, self.last).split(
-            "\0"
-        )
-        files = {}
-        for number, (meta, name) in enumerate(zip(listed[::2], listed[1::2], strict=False)):
-            old_mode, new_mode, old, new, _ = meta.removeprefix(":").split()
-            files[str(number)] = ChangedFile(name, (old_mode, new_mode), (old, new))
-        return files
+        listed = git_output(self.top, "diff-tree", "-r", "-z", "--no-renames", self.base, self.last)
+        changes = raw_changes(os.fsencode(listed))
+        return {str(number): ChangedFile(*change) for number, change in enumerate(changes)}
 
     @cached_property
     def kinds(self) -> dict[str, tuple[FileKind, FileKind]]:
         """The kinds of each file before and after, as the file system and git's settings have them."""
         named = {LINK: (FileKind.LINK, "core.symlinks"), PROGRAM: (FileKind.EXECUTABLE, "core.fileMode")}
-        of_mode = {mode: kind for mode, (kind, key) in named.items() if self._setting(key, "true") == "true"}
+        of_mode = {mode: kind for mode, (kind, key) in named.items() if is_set(self.top, key, default=True)}
         return {
             number: (of_mode.get(file.modes[0], FileKind.PLAIN), of_mode.get(file.modes[1], FileKind.PLAIN))
             for number, file in self.differing.items()
         }
-
-    def _setting(self, key: str, default: str) -> str:
-        return git_output(self.top, "config", "--type=bool", f"--default={default}", "--get", key)
 
     @property
     def places(self) -> dict[str, Place]:
@@ -232,7 +218,7 @@ class CheckoutMove:
     def _read_tree(self, old: str, new: str, settings: Mapping[str, str]) -> str:
         """Move an index from one commit to another; return git's message if it has changes that are in the way."""
         words: tuple[str, ...] = ("-i",)
-        is_sparse = self._setting("core.sparseCheckout", "false") == "true"
+        is_sparse = is_set(self.top, "core.sparseCheckout")
         elsewhere: dict[str, str] = {}
         if is_sparse:
             # Only a git that writes files, here to nowhere, leaves out those that the sparse checkout does not have.
@@ -383,7 +369,7 @@ class CheckoutMove:
 
     def _require_apart(self) -> None:
         """Raise TreeError if two names of files are one to the file system."""
-        if self._setting("core.ignoreCase", "false") == "false":
+        if not is_set(self.top, "core.ignoreCase"):
             return
         names: dict[str, str] = {}
         for file in self.differing.values():

@@ -20,7 +20,7 @@ from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.uncommitted import uncommitted
 from patchkit.transaction.write import locked, place_of, write_all
 from patchkit.tree.checkout import Checkout
-from patchkit.tree.git import git
+from patchkit.tree.git import git, raw_changes
 from patchkit.tree.outside import entry
 
 if TYPE_CHECKING:
@@ -111,12 +111,9 @@ def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
 
 def _with_another_mode(tree: CheckoutTree, files: Iterable[str]) -> Iterator[str]:
     """Yield those of some files whose mode is not that of HEAD."""
-    listed = os.fsdecode(git(tree.package, "diff-index", "--raw", "-z", "HEAD", "--", *files).stdout).split(
-        "\0"
-    )
+    listed = git(tree.package, "diff-index", "--raw", "-z", "HEAD", "--", *files).stdout
     top = git_output(tree.package, "rev-parse", "--show-toplevel")
-    for meta, name in zip(listed[::2], listed[1::2], strict=False):
-        before, after, *_ = meta.lstrip(":").split()
+    for name, (before, after), _ in raw_changes(listed):
         if before != after:
             yield os.path.relpath(os.path.join(top, name), tree.package)
 

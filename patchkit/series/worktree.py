@@ -26,7 +26,7 @@ from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.temporary import held, is_own, remove_abandoned
 from patchkit.transaction.write import locked, record_path, write_all
 from patchkit.tree.checkout import Checkout
-from patchkit.tree.git import git
+from patchkit.tree.git import git, is_set
 from patchkit.tree.limits import read_whole
 from patchkit.tree.tree import CheckoutTree
 
@@ -253,8 +253,7 @@ def _include(place: Path, folder: PurePath) -> None:
     named = Path(
         git_output(place, "rev-parse", "--path-format=absolute", "--git-path", "info/sparse-checkout")
     )
-    is_sparse = git(place, "config", "--type=bool", "core.sparseCheckout").stdout.strip() == b"true"
-    if is_sparse and named.is_file():
+    if is_set(place, "core.sparseCheckout") and named.is_file():
         with named.open("a") as patterns:
             patterns.write(f"/{folder.as_posix()}/\n")
         git_output(place, *OWN_FILES, "read-tree", "-m", "-u", "HEAD")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
-from patchkit.tree.git import git, refused, top_around, unreadable
+from patchkit.tree.git import git, is_set, refused, top_around, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -146,8 +146,7 @@ class Checkout:
     def checking_out(self, names: Sequence[PurePath]) -> tuple[str, ...]:
         """Return git's arguments for checking out folders and files that are left out, named from the top."""
         is_sparse, is_cone = (
-            git(self._folder, "config", "--type=bool", f"core.{key}").stdout.strip() == b"true"
-            for key in ("sparseCheckout", "sparseCheckoutCone")
+            is_set(self._folder, key) for key in ("core.sparseCheckout", "core.sparseCheckoutCone")
         )
         if not is_sparse or any(not name.parts for name in names):
             return ("sparse-checkout", "disable")

@@ -439,7 +439,7 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise _unreadable(error.filename or path, error) from error
 
 
 def _unreadable(path: Path | str, error: OSError) -> TreeError:
