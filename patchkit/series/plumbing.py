@@ -56,6 +56,8 @@ def run_git(
 
 def error_line(done: CompletedProcess[bytes]) -> str:
     """Return the line of the output in which git, or a hook, reports the error."""
+    if done.returncode < 0:
+        return f"git was ended by the signal {signal.Signals(-done.returncode).name}"
     lines = [line.strip() for line in (done.stderr or done.stdout).decode(errors="replace").splitlines()]
     failures = (line for line in lines if any(word in line.lower() for word in ("fail", "error", "fatal")))
     failed = next(failures, next(filter(None, lines), "without a message"))
@@ -67,7 +69,7 @@ def error_line(done: CompletedProcess[bytes]) -> str:
 def last_lines(done: CompletedProcess[bytes]) -> tuple[str, ...]:
     """Return the last lines that git and its hooks printed, without control characters and without empty lines."""
     if done.returncode < 0:
-        return (f"git was ended by the signal {signal.Signals(-done.returncode).name}",)
+        return (error_line(done),)
     printed = done.stdout + done.stderr
     shown = _TERMINAL_SEQUENCE.sub(b"", printed[-_SHOWN_BYTES:])
     lines = [printable(line.rstrip()) for line in decoded_lines(shown) if line.strip()]

@@ -230,13 +230,18 @@ def check_targets(
     new_folders: dict[str, None] = {}
     for file, (before, after) in contents.items():
         place = place_of(tree, file, exists=before is not None, is_followed=file not in kinds)
-        path = tree.package.joinpath(*place.folders, place.name)
+        path = Path(os.path.normpath(tree.package.joinpath(*place.folders, place.name)))
         is_link = file in kinds and path.is_symlink()
         if before is not None and not is_link:
             _require_writable(path)
             if byte_code.exists(path):
                 _require_writable(path.parent / byte_code.FOLDER)
-        _require_writable(next(folder for folder in path.parents if folder.exists()))
+        above = next(folder for folder in path.parents if folder.exists())
+        _require_writable(above)
+        if not above.is_dir():
+            raise TreeError(
+                f"{above} is not a folder", advice=f"{path} needs one there: move it away and try again"
+            )
         if (os.readlink(os.fsencode(path)) if is_link else tree.read(file)) != before:
             raise concurrent_change_error(path)
         same = next((other for other, seen in places.items() if seen == place), None)

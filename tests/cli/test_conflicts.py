@@ -1285,6 +1285,24 @@ def test_on_another_branch_nothing_is_to_be_recorded(checkout: CheckoutTree) -> 
     assert REMOVED not in run("status", checkout.root).stdout
 
 
+def test_code_that_was_written_on_another_branch_is_recorded_by_the_command_that_resolved_names(
+    checkout: CheckoutTree,
+) -> None:
+    git(checkout.root, "branch", "other")
+    marked(checkout, "t-copy")
+    finish(checkout)
+    git(checkout.root, "commit", "-qam", "By hand, not recorded")
+    git(checkout.root, "stash", "-u", "-q")
+    git(checkout.root, "checkout", "-q", "other")
+    git(checkout.root, "checkout", "-", "--", f"python/sglang/{MIRROR}")
+    root = checkout.root
+    message = run("apply", root, "t-copy", "--resolved", "--allow-dirty", code=3).stderr
+    assert f"; patchkit resolve {root} --accept t-copy copy records the code there as your own\n" in message
+    run("resolve", root, "--accept", "t-copy", "copy")
+    assert state(checkout)["reason"] == "accepted by hand: copy"
+    assert "--accept" not in run("apply", root, "t-copy", "--resolved", "--allow-dirty").output
+
+
 # ---- resolutions and --commit -----------------------------------------------------------------------------------
 
 
