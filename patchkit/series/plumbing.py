@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from subprocess import CompletedProcess
 
-_NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
+NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}")
 OWN_FILES = ("-c", "submodule.recurse=false")
 # By default git does not sync objects, so that after a crash a branch could lack its commit.
 FLUSHED = ("-c", "core.fsync=all")
@@ -50,7 +50,7 @@ def run_git(
 ) -> CompletedProcess[bytes]:
     """Run git with its filters but without hooks; path arguments are not patterns."""
     environment = {"GIT_LITERAL_PATHSPECS": "1", **(settings or {})}
-    words = (*_NO_HOOKS, *arguments)
+    words = (*NO_HOOKS, *arguments)
     return git(folder, *words, settings=environment, personal=True, new_session=new_session, given=given)
 
 

@@ -11,7 +11,7 @@ from patchkit.errors import TreeError
 from patchkit.plan import record
 from patchkit.plan.record import AppliedFile, Record
 from patchkit.series.commit import require_committed
-from patchkit.series.plumbing import git_output
+from patchkit.series.plumbing import NO_HOOKS, git_output
 from patchkit.series.worktree import linked_worktree
 from patchkit.transaction.apply import Transaction, kinds_of, recorded
 from patchkit.transaction.current import current_record
@@ -147,9 +147,8 @@ def _record_added(worktree: LinkedWorktree, name: str, parent: str, files: Itera
 def _with_trailer(worktree: LinkedWorktree, line: str, made: str) -> str:
     """Replace the trailer in the last commit, whose changes a hook rewrote, and return the new commit's id."""
     message = git_output(worktree.top, "log", "-1", "--format=%B").replace(line, made)
-    no_hooks = ("-c", f"core.hooksPath={os.devnull}")
     arguments = ("commit", "--quiet", "--amend", "--allow-empty", "--cleanup=whitespace", "--file=-")
-    git_output(worktree.top, *worktree.settings, *no_hooks, *arguments, given=os.fsencode(message))
+    git_output(worktree.top, *worktree.settings, *NO_HOOKS, *arguments, given=os.fsencode(message))
     return worktree.head
 
 

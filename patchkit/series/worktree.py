@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 _PREFIX = "patchkit-commit-"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MAX_AMENDS = 5
-# Maintenance in the background would outlive the worktree.
-_NO_MAINTENANCE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
 
 
 class RefusedCommitError(PatchkitError):
@@ -244,7 +242,7 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
         git(place, "update-index", "--assume-unchanged", "-z", "--stdin", given=differing)
         package = place / tree.package.relative_to(top)
         root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
-        settings = (*_NO_MAINTENANCE, *FLUSHED, *_hooks(top, place))
+        settings = (*FLUSHED, *_hooks(top, place))
         yield LinkedWorktree(CheckoutTree(root, package), place, settings, head, branch)
 
 

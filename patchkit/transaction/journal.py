@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 
@@ -13,7 +13,6 @@ FORMAT = 1
 Commit = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
 WrittenFile = Annotated[str, msgspec.Meta(pattern=f"{FILE_PATTERN}|{OUTSIDE_PATTERN}|{RECORD_PATTERN}")]
 """The path from the package of a file or of the record, which may lead up to another folder of the checkout."""
-_Kind = TypeVar("_Kind")
 Kinds = tuple[FileKind, FileKind]
 """The kinds of a file before and after a write."""
 
@@ -61,20 +60,16 @@ class _Versioned(msgspec.Struct, frozen=True):
 
 def decoded(content: bytes) -> Journal:
     """Return the journal in ``content``. Raise DamagedError or NewerError if it cannot be read."""
-    version = _decode(content, _Versioned).format
-    if version > FORMAT:
-        raise NewerError(f"format {version}; this version reads up to {FORMAT}")
-    return _decode(content, Journal)
+    try:
+        version = msgspec.json.decode(content, type=_Versioned).format
+        if version <= FORMAT:
+            return msgspec.json.decode(content, type=Journal)
+    # Content that nests too deep or is not Unicode raises RecursionError or ValueError.
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise DamagedError(str(error)) from None
+    raise NewerError(f"format {version}; this version reads up to {FORMAT}")
 
 
 def encoded(journal: Journal) -> bytes:
     """Return a journal as bytes."""
     return msgspec.json.format(msgspec.json.encode(journal), indent=1) + b"\n"
-
-
-def _decode(content: bytes, kind: type[_Kind]) -> _Kind:
-    try:
-        return msgspec.json.decode(content, type=kind)
-    # Content that nests too deep or is not Unicode raises RecursionError or ValueError.
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise DamagedError(str(error)) from None

@@ -6,7 +6,6 @@ raised.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import secrets
@@ -17,12 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
-from patchkit.tree.git import git, is_set, refused, top_around, unreadable
+from patchkit.tree.git import git, is_set, object_id, refused, top_around, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import PurePath
-    from subprocess import CompletedProcess
 
 
 _SKIPPED = ("S", "s")
@@ -67,8 +65,7 @@ def _grep(folder: Path, *options: str) -> bytes | None:
 
 def is_object(identifier: str, content: bytes) -> bool:
     """Return whether a blob has this content."""
-    algorithm = hashlib.sha1 if len(identifier) == 40 else hashlib.sha256
-    return algorithm(b"blob %d\0" % len(content) + content).hexdigest() == identifier
+    return object_id(content, algorithm="sha1" if len(identifier) == 40 else "sha256") == identifier
 
 
 class Checkout:
@@ -164,7 +161,7 @@ class Checkout:
             if git(self._folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode:
                 self._require_unborn()
                 return {}
-            raise self._failed_as(listing)
+            raise refused(self._folder, listing)
         entries = (entry.split(b"\t", 1) for entry in listing.stdout.split(b"\0") if entry)
         return {os.fsdecode(name): meta.decode().split()[2] for meta, name in entries}
 
@@ -223,7 +220,7 @@ class Checkout:
         arguments = ("grep", "-l", "-z", "--no-textconv", "-E", "-e", pattern, "HEAD", "--", *names)
         answer = git(self._folder, *arguments)
         if answer.returncode > 1:
-            raise self._failed_as(answer)
+            raise refused(self._folder, answer)
         holding = os.fsdecode(answer.stdout).split("\0")
         return frozenset(name.removeprefix("HEAD:") for name in holding if name)
 
@@ -271,7 +268,7 @@ class Checkout:
         form = f"--format=%H %(trailers:key={key},valueonly,separator=%x20)"
         answer = git(self._folder, "log", "--no-walk", "--stdin", form, given=given)
         if answer.returncode:
-            raise self._failed_as(answer)
+            raise refused(self._folder, answer)
         lines = (line.split() for line in answer.stdout.decode(errors="replace").splitlines())
         return {commit: frozenset(values) for commit, *values in lines if values}
 
@@ -345,24 +342,18 @@ class Checkout:
     def _require_unborn(self) -> None:
         named = git(self._folder, "symbolic-ref", "--quiet", "HEAD")
         if named.returncode == 1:  # HEAD is detached.
-            raise self._failed("the commit of HEAD cannot be read")
+            raise unreadable(self._folder, "the commit of HEAD cannot be read")
         if named.returncode:
-            raise self._failed_as(named)
+            raise refused(self._folder, named)
         branch = os.fsdecode(named.stdout.strip())
         if git(self._folder, "show-ref", "--verify", "--quiet", branch).returncode == 0:
-            raise self._failed("the commit of HEAD cannot be read")
+            raise unreadable(self._folder, "the commit of HEAD cannot be read")
         path = os.fsdecode(self._ask("rev-parse", "--git-path", branch).rstrip(b"\n"))
         if os.path.lexists(self._folder / path):
-            raise self._failed(f"{branch} is broken")
+            raise unreadable(self._folder, f"{branch} is broken")
 
     def _ask(self, *arguments: str, settings: Mapping[str, str] | None = None) -> bytes:
         answer = git(self._folder, *arguments, settings=settings)
         if answer.returncode:
-            raise self._failed_as(answer)
+            raise refused(self._folder, answer)
         return answer.stdout
-
-    def _failed_as(self, answer: CompletedProcess[bytes]) -> TreeError:
-        return refused(self._folder, answer)
-
-    def _failed(self, reason: str) -> TreeError:
-        return unreadable(self._folder, reason)

@@ -353,8 +353,7 @@ def tag_version(folder: Path, ref: str) -> str | None:
 _SINCE = re.compile(r"(.+)-(\d+)-(g[0-9a-f]+)")
 
 
-def object_id(content: bytes, kind: str = "blob") -> str:
+def object_id(content: bytes, kind: str = "blob", algorithm: str = "sha1") -> str:
     """Return the id that git gives an object of this kind and content."""
-    return hashlib.sha1(
-        b"%s %d\0%s" % (kind.encode(), len(content), content), usedforsecurity=False
-    ).hexdigest()
+    text = b"%s %d\0%s" % (kind.encode(), len(content), content)
+    return hashlib.new(algorithm, text, usedforsecurity=False).hexdigest()

@@ -265,7 +265,8 @@ class GitTree:
 
     def unread(self, folder: str) -> list[str]:
         """Return the links below ``folder`` that do not lead to a file of the package, sorted."""
-        links = (file for file in self.files(folder, "") if self._kind(file) == "link")
+        entries = ((file, self.repository.at(self.id, file)) for file in self.files(folder, ""))
+        links = (file for file, entry in entries if entry is not None and entry.kind == "link")
         return [file for file in links if self.read(file) is None]
 
     def record(self) -> dict[str, bytes]:
@@ -279,10 +280,6 @@ class GitTree:
 
     def _found_record(self) -> tuple[str, dict[str, bytes]]:
         return found_record(GitFork(self.repository, self.ref, self.place), self.place)
-
-    def _kind(self, file: str) -> str | None:
-        entry = self.repository.at(self.id, file)
-        return entry.kind if entry is not None else None
 
     def _project(self, folder: str) -> bytes | None:
         blob = self.repository.object(f"{self.ref}:{posixpath.join(folder, project.FILE)}")
