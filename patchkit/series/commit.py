@@ -19,7 +19,6 @@ from patchkit.transaction.candidates import Candidates, patch_base
 from patchkit.transaction.current import unedited
 from patchkit.transaction.uncommitted import uncommitted, uncommitted_error, uncommitted_patches
 from patchkit.transaction.write import check_targets, record_path
-from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
@@ -229,11 +228,8 @@ def require_committed(
             f"git does not track all files to change in {tree.package}", advice="leave out --commit"
         )
     places = check_targets(tree, changes, kinds).places
-    dirty = uncommitted(tree.package, {f: (places[f], text) for f, text in files.items() if text is not None})
-    new = [file for file, text in files.items() if text is None]
-    if new:
-        checkout = Checkout(tree.package)
-        dirty += sorted({*checkout.committed(new), *checkout.staged(new)})
+    there = {file: (places[file], text) for file, text in files.items() if text is not None}
+    dirty = uncommitted(tree.package, there, files.keys() - there.keys())
     if not dirty:
         return
     patches = uncommitted_patches(tree)
