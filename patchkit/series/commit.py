@@ -19,6 +19,7 @@ from patchkit.transaction.candidates import Candidates, patch_base
 from patchkit.transaction.current import unedited
 from patchkit.transaction.uncommitted import uncommitted, uncommitted_error, uncommitted_patches
 from patchkit.transaction.write import check_targets, record_path
+from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def prepare(tree: CheckoutTree, plan: Plan) -> PreparedCommit:
     Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes, or a patch
     that the plan's patches require is not committed.
     """
-    applied = Transaction(tree, committed=True).check(plan)
+    # Uncommitted changes are an error of the next call, with what to type before a commit.
+    applied = Transaction(tree, allow_dirty=True).check(plan)
     head = git_output(tree.root, "rev-parse", "HEAD")
     require_committed(tree, {change.file: (change.before, change.after) for change in plan.changes})
     _require_requirements(tree, plan)
@@ -221,12 +223,9 @@ def require_committed(
     tree: CheckoutTree, changes: Mapping[str, Exchange], kinds: Mapping[str, Kinds] = MappingProxyType({})
 ) -> None:
     """Raise TreeError if HEAD and index differ from the files to change, or have a file to create."""
+    if Checkout.tracking(tree.package) is None:
+        raise TreeError(f"git does not track {tree.package}", advice="leave out --commit")
     files = {file: before for file, (before, _) in changes.items()}
-    old = tuple(file for file, text in files.items() if text is not None)
-    if old and git(tree.package, "ls-files", "--error-unmatch", "--", *old).returncode != 0:
-        raise TreeError(
-            f"git does not track all files to change in {tree.package}", advice="leave out --commit"
-        )
     places = check_targets(tree, changes, kinds).places
     there = {file: (places[file], text) for file, text in files.items() if text is not None}
     dirty = uncommitted(tree.package, there, files.keys() - there.keys())

@@ -76,8 +76,6 @@ def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
     """Raise TreeError if a file differs from HEAD: an edit that is found in it would be in no commit."""
     entries = {file: entry(tree, file) for file in sorted(files)}
     contents = {file: text for file, (_, text) in entries.items()}
-    if Checkout.tracking(tree.package) is None:
-        raise TreeError(f"git does not track {tree.package}", advice="leave out --commit")
     places = {
         file: (place_of(tree, file, exists=True, is_followed=False), text)
         for file, text in contents.items()

@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 
 
 class Transaction:
-    """One apply of a plan to a tree on disk; ``ported`` is whether it makes a ported change.
-
-    ``committed`` is whether the changes are committed to git afterwards.
-    """
+    """One apply of a plan to a tree on disk; ``ported`` is whether it makes a ported change."""
 
     def __init__(
         self,
@@ -44,12 +41,10 @@ class Transaction:
         *,
         ported: bool = False,
         allow_dirty: bool = False,
-        committed: bool = False,
     ) -> None:
         self.tree = tree
         self.ported = ported
         self.allow_dirty = allow_dirty
-        self.committed = committed
 
     def check(self, plan: Plan) -> ApplyResult:
         """Return what `commit` would return, with nothing written. Raise TreeError if `commit` would."""
@@ -112,8 +107,8 @@ class Transaction:
         }
         dirty = uncommitted(self.tree.package, others)
         if dirty:
-            more = "" if self.committed else ", or pass --allow-dirty"
-            raise uncommitted_error(self.tree.package, dirty, f"commit or stash them{more}")
+            advice = "commit or stash them, or pass --allow-dirty"
+            raise uncommitted_error(self.tree.package, dirty, advice)
 
 
 @dataclass(frozen=True)
