@@ -46,28 +46,17 @@ class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return frozenset((*self.kept, *(d for pair in self.files.values() for d in pair if d is not None)))
 
 
-class DamagedError(ValueError):
-    """The bytes are not a journal."""
-
-
-class NewerError(ValueError):
-    """The bytes have a format of a newer patchkit, which the message names."""
-
-
 class _Versioned(msgspec.Struct, frozen=True):
     format: int
 
 
-def decoded(content: bytes) -> Journal:
-    """Return the journal in ``content``. Raise DamagedError or NewerError if it cannot be read."""
+def decoded(content: bytes) -> Journal | int:
+    """Return the journal in ``content``, or the number of its format if newer. Raise ValueError if it is damaged."""
     try:
         version = msgspec.json.decode(content, type=_Versioned).format
-        if version <= FORMAT:
-            return msgspec.json.decode(content, type=Journal)
-    # Content that nests too deep or is not Unicode raises RecursionError or ValueError.
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise DamagedError(str(error)) from None
-    raise NewerError(f"format {version}; this version reads up to {FORMAT}")
+        return version if version > FORMAT else msgspec.json.decode(content, type=Journal)
+    except RecursionError as error:  # It nests too deep.
+        raise ValueError(str(error)) from None
 
 
 def encoded(journal: Journal) -> bytes:

@@ -129,11 +129,15 @@ class Store:
         if content is None:
             return None
         try:
-            return journal.decoded(content)
-        except journal.NewerError as error:
-            raise TreeError(f"{path} is from a newer patchkit ({error})", advice="upgrade patchkit") from None
-        except journal.DamagedError:
+            started = journal.decoded(content)
+        except ValueError:
             raise self._damaged(path) from None
+        if isinstance(started, int):
+            raise TreeError(
+                f"{path} is from a newer patchkit (format {started}; this version reads up to {journal.FORMAT})",
+                advice="upgrade patchkit",
+            )
+        return started
 
     def begin(self, started: Journal) -> None:
         """Record that a write is in progress."""
