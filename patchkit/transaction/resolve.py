@@ -306,10 +306,10 @@ def _resolved_text(
         if edit.check is not None
         else []
     )
-    found = b"".join(_found_in(marked, block))
+    replaced = b"".join(_found_in(marked, block))
     blank = next((number for number, line in enumerate(text) if line.strip()), 0)
     line = _bounds(marked, block, edit.current)[0] + blank + 1
-    manual_edit = ManualEdit(original, found, b"".join(text), line, is_whole=not needed)
+    manual_edit = ManualEdit(original, replaced, b"".join(text), line, is_whole=not needed)
     return _replaced(marked, [person_hunk, *needed]), manual_edit
 
 
