@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import resource
+import subprocess
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -117,8 +119,12 @@ def full(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.parametrize(("name", "size"), crossed(COMMANDS, (300, 500, 800), one_in=3))
-def test_a_full_disk_leaves_all_as_it_was(fork: CheckoutTree, tmp_path: Path, name: str, size: int) -> None:
+@pytest.mark.parametrize(("name", "size"), crossed(COMMANDS, (500, 800), one_in=2))
+def test_a_full_disk_leaves_all_as_it_was(
+    fork: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, name: str, size: int
+) -> None:
+    # A git that a signal ends leaves its locks; on a full disk it gets an error.
+    monkeypatch.setattr(subprocess, "run", partial(subprocess.run, restore_signals=False))
     tree = copied(fork, tmp_path / "fork")
     if name in {"revert", "rebase"}:
         api.commit(tree, load.patches())
