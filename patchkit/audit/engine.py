@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from patchkit.audit.context import Context, Hit
     from patchkit.tree.backends import InheritingBackend
-    from patchkit.tree.index import SourceTree
+    from patchkit.tree.tree import Tree
 
 _PLACES_OF_MODELS = served("models", "lora", "eplb", "hardware_backend")
 _MAX_EXPRESSION = 120
@@ -37,14 +37,14 @@ CACHED = "audit"
 
 
 @memory.collector_paused()
-def audit(tree: SourceTree) -> Report:
+def audit(tree: Tree) -> Report:
     """Return the audit of a tree's ``srt`` package; files that do not parse become notes."""
     started = time.perf_counter()
     return _with_unread(audit_program(AuditedProgram(read_sources(tree)), started), tree)
 
 
 @memory.collector_paused()
-def audit_cached(tree: SourceTree, watch: Callable[[str, int, int], None] | None = None) -> Report:
+def audit_cached(tree: Tree, watch: Callable[[str, int, int], None] | None = None) -> Report:
     """Return the audit of a tree, from the cache if neither the files nor the analysis changed.
 
     ``watch`` is called with the current item, how many are done, and how many there are.
@@ -64,7 +64,7 @@ def cache_key(sources: dict[str, bytes]) -> str:
     return cache.key(sources, ("audit", "findings", "runtime", "tree"))
 
 
-def _with_unread(report: Report, tree: SourceTree) -> Report:
+def _with_unread(report: Report, tree: Tree) -> Report:
     """Return the report with a finding for each unreadable folder, which the cached report cannot contain."""
     findings = tuple(
         Finding(

@@ -177,11 +177,11 @@ def _say_next(tree: Path, ported: PortResult, *, committed: bool, again: str) ->
     ``again`` is the command that writes conflict markers, if this was not it.
     """
     from patchkit.transaction.conflicts import conflicts_in
-    from patchkit.transaction.history import checkout_of
+    from patchkit.tree.checkout import Checkout
     from patchkit.tree.tree import open_tree
 
     opened = open_tree(tree)
-    is_in_git = not committed and checkout_of(opened.package) is not None
+    is_in_git = not committed and Checkout.tracking(opened.package) is not None
     note = ". Only what port --commit commits can be reverted in a clone." if is_in_git else ""
     block = next((block for blocks in conflicts_in(opened).values() for block in blocks), None)
     if block is not None:

@@ -137,6 +137,7 @@ def prepare(
         else:
             option = "--markers with --resolved" if resolved else "--resolved"
             offer = f"; {describe_resolutions(resolutions, plan.patches, option)}" if resolutions else ""
+            offer = offer or (_describe_accepting(plan.patches) if resolved else "")
             remedy = remedy or f"--markers writes conflict markers to finish by hand{offer}"
         require_fitting(plan, patches.requested(ids), remedy)
     step = plan
@@ -253,6 +254,16 @@ def _describe_recording(statuses: Iterable[PatchStatus], unrecorded: Iterable[tu
     conflicting = {status.patch.id for status in statuses if status.state is State.CONFLICT}
     first = next((edit for edit in unrecorded if edit[0] in conflicting), None)
     return f"patchkit resolve {first[0]} {first[1]} records your resolution" if first else ""
+
+
+def _describe_accepting(statuses: Iterable[PatchStatus]) -> str:
+    """Return a clause on the command that records the code at the first conflict, which a person may have written."""
+    conflicting = (status for status in statuses if status.state is State.CONFLICT)
+    edits = ((s.patch.id, edit.name) for s in conflicting for edit in s.edits if edit.state is State.CONFLICT)
+    first = next(edits, None)
+    return (
+        f"; patchkit resolve --accept {' '.join(first)} records the code there as your own" if first else ""
+    )
 
 
 def describe_committing(edits: Sequence[tuple[str, str]], statuses: Iterable[PatchStatus]) -> str:

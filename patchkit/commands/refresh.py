@@ -17,8 +17,8 @@ from patchkit.plan.status import FileChange
 from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.current import current_record
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import digest_or_none
-from patchkit.transaction.write import concurrent_change_error, locked, write_all
+from patchkit.transaction.swap import concurrent_change_error, digest_or_none
+from patchkit.transaction.write import locked, write_all
 from patchkit.tree.git import object_id
 from patchkit.tree.scratch import scratch
 from patchkit.tree.tree import OverlayTree
@@ -64,7 +64,7 @@ def refresh(tree: CheckoutTree, patches: PatchSet, name: str, folders: Sequence[
     texts = [text for change in changes for text in (change.before, change.after) if text is not None]
     with staged({folder: files}), locked(tree) as store:
         if not read.is_unchanged:
-            raise concurrent_change_error(tree)
+            raise concurrent_change_error(tree.package)
         write_all(tree, store, {}, current_record(tree).renewed(digests, applied), kept=texts)
     for path in unused:
         path.unlink()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import ConflictError, TreeError, UsageError
-from patchkit.plan.comments import commenting_patches
 from patchkit.plan.planner import Planner
 from patchkit.series.commit import require_committable, require_committed
 from patchkit.series.message import revert_message
@@ -15,7 +14,7 @@ from patchkit.transaction import revert as reverting
 from patchkit.transaction.candidates import Candidates
 from patchkit.transaction.revert import RevertResult
 from patchkit.transaction.revert_plan import RevertBlockedError
-from patchkit.tree.checkout import Checkout
+from patchkit.transaction.uncommitted import uncommitted_comments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,12 +117,7 @@ def _require_committed_patches(tree: CheckoutTree, patches: PatchSet, ids: Seque
     """Raise TreeError if a patch to revert has comments in a file and not in HEAD, or is a port without a commit."""
     planner = Planner(tree, patches)
     candidates = Candidates(tree, planner)
-    texts = {file: tree.read(file) or b"" for file in candidates.traces}
-    committed = Checkout(tree.package).reader([("HEAD", file) for file in texts])
-    names = {
-        file: commenting_patches(text) - commenting_patches(committed("HEAD", file) or b"")
-        for file, text in texts.items()
-    }
+    names = uncommitted_comments(tree, candidates.traces)
     ports = {name: {name} for name, is_committed in candidates.ports_in_code().items() if not is_committed}
     named = set(_selected(tree, patches, planner, ids))
     where = [place for place, names in {**names, **ports}.items() if (names & named if ids else names)]
@@ -140,7 +134,7 @@ def remaining_ports(tree: CheckoutTree, patches: PatchSet) -> dict[str, bool]:
 
     ``revert`` reverts a committed one only by name, and leaves another one if it conflicts.
     """
-    return reverting.ports_in_tree(tree, Planner(tree, patches))
+    return Candidates(tree, Planner(tree, patches)).ports_in_code()
 
 
 def _selected(

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from patchkit.tree.fork import FILE, FOLDER, LINK
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -39,7 +41,7 @@ class Definitions:
     def homes(self, tree: GitTree, folder: str, name: str) -> tuple[str, ...]:
         """Return the Python files below ``folder`` that define ``name`` at the top level, sorted."""
         entry = tree.repository.at(tree.id, folder)
-        if entry is None or entry.kind != "tree":
+        if entry is None or entry.kind != FOLDER:
             return ()
         return tuple(sorted(f"{folder}/{file}" for file in self._below(tree, entry.id, folder, name)))
 
@@ -63,11 +65,11 @@ class Definitions:
         listing = _Listing()
         for child, entry in tree.repository.entries(folder_id).items():
             path = f"{folder}/{child}"
-            if entry.kind == "tree" and not child.startswith("."):
+            if entry.kind == FOLDER and not child.startswith("."):
                 listing.folders.append((child, entry.id))
-            elif child.endswith(".py") and entry.kind in ("blob", "link"):
-                listing.linked = listing.linked or entry.kind == "link"
-                blob = entry.id if entry.kind == "blob" else tree.blob(path)
+            elif child.endswith(".py") and entry.kind in (FILE, LINK):
+                listing.linked = listing.linked or entry.kind == LINK
+                blob = entry.id if entry.kind == FILE else tree.blob(path)
                 if blob is not None:
                     listing.files.append((child, self._of(tree, blob, path)))
         if not listing.linked:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
+from patchkit.tree.fork import FOLDER
 
 if TYPE_CHECKING:
     from patchkit.tree.objects import GitRepository, GitTree
@@ -31,7 +32,7 @@ class Extents:
         if folder not in self._known and above <= MAX_FOLDERS:
             files, depth = 0, 0
             for entry in self._repository.entries(folder).values():
-                below = self._of(tree, entry.id, above + 1) if entry.kind == "tree" else (1, 0)
+                below = self._of(tree, entry.id, above + 1) if entry.kind == FOLDER else (1, 0)
                 files, depth = files + below[0], max(depth, below[1])
             self._known[folder] = files, depth + 1
         files, depth = self._known.get(folder, (0, 1))

@@ -23,7 +23,7 @@ from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Stage
@@ -75,7 +75,8 @@ def prepare(tree: CheckoutTree, plan: Plan) -> PreparedCommit:
     Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes, or a patch
     that the plan's patches require is not committed.
     """
-    applied = Transaction(tree, committed=True).check(plan)
+    # Uncommitted changes are an error of the next call, with what to type before a commit.
+    applied = Transaction(tree, allow_dirty=True).check(plan)
     head = git_output(tree.root, "rev-parse", "HEAD")
     require_committed(tree, {change.file: (change.before, change.after) for change in plan.changes})
     _require_requirements(tree, plan)
@@ -114,7 +115,7 @@ def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: st
         group: list[PatchStatus] = []
         files: set[str] = set()
         refusals: list[RefusedCommitError] = []
-        for wider in _groups(remaining):
+        for wider in (remaining[:1], remaining)[: len(remaining)]:
             for status in wider[len(group) :]:
                 files |= _write(worktree, series.plan(status.patch.id), status.patch.id)
             group = wider
@@ -132,13 +133,6 @@ def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: st
             raise RefusedCommitError(f"{remaining[0].patch.id}: {first.what}", reasons=first.reasons)
         remaining = [status for status in remaining if status not in group]
     return tuple(done)
-
-
-def _groups(remaining: Sequence[PatchStatus]) -> Iterator[list[PatchStatus]]:
-    """Yield the first patch, then all."""
-    yield list(remaining[:1])
-    if len(remaining) > 1:
-        yield list(remaining)
 
 
 class _Series:
@@ -229,18 +223,12 @@ def require_committed(
     tree: CheckoutTree, changes: Mapping[str, Exchange], kinds: Mapping[str, Kinds] = MappingProxyType({})
 ) -> None:
     """Raise TreeError if HEAD and index differ from the files to change, or have a file to create."""
+    if Checkout.tracking(tree.package) is None:
+        raise TreeError(f"git does not track {tree.package}", advice="leave out --commit")
     files = {file: before for file, (before, _) in changes.items()}
-    old = tuple(file for file, text in files.items() if text is not None)
-    if old and git(tree.package, "ls-files", "--error-unmatch", "--", *old).returncode != 0:
-        raise TreeError(
-            f"git does not track all files to change in {tree.package}", advice="leave out --commit"
-        )
     places = check_targets(tree, changes, kinds).places
-    dirty = uncommitted(tree.package, {f: (places[f], text) for f, text in files.items() if text is not None})
-    new = [file for file, text in files.items() if text is None]
-    if new:
-        checkout = Checkout(tree.package)
-        dirty += sorted({*checkout.committed(new), *checkout.staged(new)})
+    there = {file: (places[file], text) for file, text in files.items() if text is not None}
+    dirty = uncommitted(tree.package, there, files.keys() - there.keys())
     if not dirty:
         return
     patches = uncommitted_patches(tree)

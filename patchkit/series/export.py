@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from patchkit import __version__
 from patchkit.errors import TreeError, UsageError
 from patchkit.series.message import message
+from patchkit.series.plumbing import git_output
 from patchkit.tree.git import git
 from patchkit.tree.scratch import scratch
 
@@ -62,7 +63,7 @@ def _written(
     tree: GitTree, stages: Sequence[Stage], records: Sequence[Mapping[str, bytes]], place: Path, prefix: str
 ) -> list[Path]:
     repository = Scratch(place, tree)
-    repository.run("read-tree", _git_output(tree.repository.path, "rev-parse", f"{tree.ref}^{{tree}}"))
+    repository.run("read-tree", git_output(tree.repository.path, "rev-parse", f"{tree.ref}^{{tree}}"))
     base = parent = repository.run("commit-tree", repository.run("write-tree"), "-m", "The tree")
     for stage, old, new in zip(stages, (tree.record(), *records), records, strict=False):
         changes = {posixpath.join(tree.place, change.file): change.after for change in stage.changes}
@@ -123,7 +124,7 @@ class Scratch:
             "GIT_CONFIG_PARAMETERS": "",
         }
         source = tree.repository.path if tree is not None else None
-        kind = "sha1" if source is None else _git_output(source, "rev-parse", "--show-object-format")
+        kind = "sha1" if source is None else git_output(source, "rev-parse", "--show-object-format")
         for who in ("AUTHOR", "COMMITTER"):
             self._settings |= (
                 {f"GIT_{who}_NAME": "patchkit", f"GIT_{who}_EMAIL": "patchkit"}
@@ -131,10 +132,10 @@ class Scratch:
                 else _identity(source, who)
             )
         options = ("--quiet", "--bare", "--template=", f"--object-format={kind}", str(self._path))
-        _git_output(place, "init", *options, settings=self._settings)
+        _git(place, "init", *options, settings=self._settings)
         if source is None:
             return
-        objects = _git_output(source, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+        objects = git_output(source, "rev-parse", "--path-format=absolute", "--git-path", "objects")
         alternates = self._path / "objects" / "info" / "alternates"
         alternates.parent.mkdir(exist_ok=True)
         alternates.write_bytes(os.fsencode(f"{_quoted(objects)}\n"))
@@ -146,9 +147,7 @@ class Scratch:
 
     def output(self, *arguments: str, given: bytes = b"", settings: Mapping[str, str] | None = None) -> bytes:
         """Return git's output. Raise TreeError if it fails."""
-        return _git_bytes(
-            self._path, *arguments, settings={**self._settings, **(settings or {})}, given=given
-        )
+        return _git(self._path, *arguments, settings={**self._settings, **(settings or {})}, given=given)
 
 
 def _quoted(path: str) -> str:
@@ -159,20 +158,12 @@ def _quoted(path: str) -> str:
 
 def _identity(repository: Path, who: str) -> dict[str, str]:
     """Return git's variables for the author or committer of a repository."""
-    name, _, rest = _git_output(repository, "var", f"GIT_{who}_IDENT").rpartition(" <")
+    name, _, rest = git_output(repository, "var", f"GIT_{who}_IDENT").rpartition(" <")
     address, _, date = rest.partition("> ")
     return {f"GIT_{who}_NAME": name, f"GIT_{who}_EMAIL": address, f"GIT_{who}_DATE": date}
 
 
-def _git_output(
-    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, given: bytes = b""
-) -> str:
-    return os.fsdecode(_git_bytes(folder, *arguments, settings=settings, given=given)).removesuffix("\n")
-
-
-def _git_bytes(
-    folder: Path, *arguments: str, settings: Mapping[str, str] | None = None, given: bytes = b""
-) -> bytes:
+def _git(folder: Path, *arguments: str, settings: Mapping[str, str], given: bytes = b"") -> bytes:
     done = git(folder, *arguments, settings=settings, named=True, given=given)
     if done.returncode != 0:
         lines = done.stderr.decode(errors="replace").strip().splitlines()

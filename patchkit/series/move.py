@@ -12,7 +12,6 @@ import shlex
 import shutil
 import tempfile
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
@@ -38,9 +37,10 @@ from patchkit.transaction.write import (
 )
 from patchkit.tree.checkout import is_object
 from patchkit.tree.fork import OWN_FOLDER, is_recorded
-from patchkit.tree.git import git, top_around
-from patchkit.tree.limits import MAX_READ_BYTES, NoFileError, TooLongError, read_whole
+from patchkit.tree.git import RawChange, git, is_set, raw_changes, top_around
+from patchkit.tree.limits import MAX_READ_BYTES, read_whole
 from patchkit.tree.modes import LINK, PROGRAM, SUBMODULE
+from patchkit.tree.outside import keeps_modes
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
@@ -51,13 +51,8 @@ if TYPE_CHECKING:
 _ATTRIBUTES = ".gitattributes"
 
 
-@dataclass(frozen=True)
-class ChangedFile:
-    """A file that differs between two commits: git's modes and object ids of both, zeros where it does not exist."""
-
-    name: str
-    modes: tuple[str, str]
-    ids: tuple[str, str]
+class ChangedFile(RawChange):
+    """A file that differs between two commits."""
 
     def exists(self, side: int) -> bool:
         """Return whether a commit has the file."""
@@ -92,41 +87,25 @@ class CheckoutMove:
         self.branch = branch
         self.reason = reason
         self._scratch = scratch
-        self._index = Path(self._git_path("index"))
+        self._index = Path(git_output(self.top, "rev-parse", "--path-format=absolute", "--git-path", "index"))
         self._stack = ExitStack()
-
-    def _git_path(self, name: str) -> str:
-        return git_output(self.top, "rev-parse", "--path-format=absolute", "--git-path", name)
 
     @cached_property
     def differing(self) -> dict[str, ChangedFile]:
         """Everything that differs between the commits."""
-        listed = git_output(self.top, "diff-tree", "-r", "-z", "--no-renames", self.base, self.last).split(
-            "\0"
-        )
-        files = {}
-        for number, (meta, name) in enumerate(zip(listed[::2], listed[1::2], strict=False)):
-            old_mode, new_mode, old, new, _ = meta.removeprefix(":").split()
-            files[str(number)] = ChangedFile(name, (old_mode, new_mode), (old, new))
-        return files
+        listed = git_output(self.top, "diff-tree", "-r", "-z", "--no-renames", self.base, self.last)
+        changes = raw_changes(os.fsencode(listed))
+        return {str(number): ChangedFile(*change) for number, change in enumerate(changes)}
 
     @cached_property
     def kinds(self) -> dict[str, tuple[FileKind, FileKind]]:
         """The kinds of each file before and after, as the file system and git's settings have them."""
         named = {LINK: (FileKind.LINK, "core.symlinks"), PROGRAM: (FileKind.EXECUTABLE, "core.fileMode")}
-        of_mode = {mode: kind for mode, (kind, key) in named.items() if self._setting(key, "true") == "true"}
+        of_mode = {mode: kind for mode, (kind, key) in named.items() if is_set(self.top, key, default=True)}
         return {
             number: (of_mode.get(file.modes[0], FileKind.PLAIN), of_mode.get(file.modes[1], FileKind.PLAIN))
             for number, file in self.differing.items()
         }
-
-    @cached_property
-    def _has_modes(self) -> bool:
-        """Whether git goes by the permission to execute a file, which some file systems do not keep."""
-        return self._setting("core.fileMode", "true") == "true"
-
-    def _setting(self, key: str, default: str) -> str:
-        return git_output(self.top, "config", "--type=bool", f"--default={default}", "--get", key)
 
     @property
     def places(self) -> dict[str, Place]:
@@ -140,9 +119,9 @@ class CheckoutMove:
             for number, file in self.differing.items()
             if file.exists(1)
             for folder in (
-                (*_above(file.name), file.name)
+                (*file.place.above, file.name)
                 if file.modes[1] == SUBMODULE
-                else _above(file.name)
+                else file.place.above
                 if number in numbers
                 else ()
             )
@@ -152,7 +131,7 @@ class CheckoutMove:
     def emptied(self, numbers: Iterable[str]) -> tuple[str, ...]:
         """Return the folders of files that only the old commit has."""
         removed = (self.differing[number] for number in numbers if not self.differing[number].exists(1))
-        return tuple({folder: None for file in removed for folder in _above(file.name)})
+        return tuple({folder: None for file in removed for folder in file.place.above})
 
     def content(self, number: str, side: int, attributes: Path | None = None) -> bytes:
         """Return the content that git checks out for one side. Raise TreeError if a filter fails.
@@ -197,7 +176,7 @@ class CheckoutMove:
         """Whether a patchkit that was killed left the lock of the index."""
         try:
             return read_whole(self._lock) == self._mark
-        except (OSError, NoFileError, TooLongError):
+        except OSError:
             return False
 
     def require_index(self, advice: str) -> None:
@@ -239,7 +218,7 @@ class CheckoutMove:
     def _read_tree(self, old: str, new: str, settings: Mapping[str, str]) -> str:
         """Move an index from one commit to another; return git's message if it has changes that are in the way."""
         words: tuple[str, ...] = ("-i",)
-        is_sparse = self._setting("core.sparseCheckout", "false") == "true"
+        is_sparse = is_set(self.top, "core.sparseCheckout")
         elsewhere: dict[str, str] = {}
         if is_sparse:
             # Only a git that writes files, here to nowhere, leaves out those that the sparse checkout does not have.
@@ -383,14 +362,14 @@ class CheckoutMove:
         ``attributes`` is a checkout of the new commit. Raise UnfinishedError if the system refuses when the branch has
         moved, or before what was written is restored.
         """
-        with wrapped_os_errors(self.tree, "nothing was changed; fix the cause and try again"), self._stack:
+        with wrapped_os_errors(self.tree), self._stack:
             targets = self.targets(attributes, record)
         emptied = self.emptied(targets.contents)
         write_targets(self.tree, store, targets, emptied=emptied, move=self)
 
     def _require_apart(self) -> None:
         """Raise TreeError if two names of files are one to the file system."""
-        if self._setting("core.ignoreCase", "false") == "false":
+        if not is_set(self.top, "core.ignoreCase"):
             return
         names: dict[str, str] = {}
         for file in self.differing.values():
@@ -427,14 +406,16 @@ class CheckoutMove:
         """
         file, (kind, _) = self.differing[number], self.kinds[number]
         path, ignored = self.top / file.name, False
-        with suppress(OSError, NoFileError, TooLongError):
+        with suppress(OSError):
             status = path.lstat()
             content = os.readlink(os.fsencode(path)) if path.is_symlink() else read_whole(path)
             is_program = bool(status.st_mode & 0o100)
             is_same = path.is_symlink() is (kind is FileKind.LINK) and (
-                kind is FileKind.LINK or not self._has_modes or is_program is (kind is FileKind.EXECUTABLE)
+                kind is FileKind.LINK
+                or not keeps_modes(self.tree)
+                or is_program is (kind is FileKind.EXECUTABLE)
             )
-            is_in_place = all(is_folder(self.top / folder) for folder in _above(file.name))
+            is_in_place = all(is_folder(self.top / folder) for folder in file.place.above)
             if is_same and is_in_place:
                 if is_object(file.ids[0], content) or content == self.content(number, 0):
                     return content
@@ -585,8 +566,3 @@ def moved_error(top: Path) -> TreeError:
     return TreeError(
         f"HEAD of {top} moved while patchkit was running", advice="nothing was changed; try again"
     )
-
-
-def _above(name: str) -> list[str]:
-    """Return the folders that contain a file, outermost first."""
-    return [parent.as_posix() for parent in reversed(PurePosixPath(name).parents)][1:]

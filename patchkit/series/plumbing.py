@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from subprocess import CompletedProcess
 
-_NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
+NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}")
 OWN_FILES = ("-c", "submodule.recurse=false")
 # By default git does not sync objects, so that after a crash a branch could lack its commit.
 FLUSHED = ("-c", "core.fsync=all")
@@ -50,12 +50,14 @@ def run_git(
 ) -> CompletedProcess[bytes]:
     """Run git with its filters but without hooks; path arguments are not patterns."""
     environment = {"GIT_LITERAL_PATHSPECS": "1", **(settings or {})}
-    words = (*_NO_HOOKS, *arguments)
+    words = (*NO_HOOKS, *arguments)
     return git(folder, *words, settings=environment, personal=True, new_session=new_session, given=given)
 
 
 def error_line(done: CompletedProcess[bytes]) -> str:
     """Return the line of the output in which git, or a hook, reports the error."""
+    if done.returncode < 0:
+        return f"git was ended by the signal {signal.Signals(-done.returncode).name}"
     lines = [line.strip() for line in (done.stderr or done.stdout).decode(errors="replace").splitlines()]
     failures = (line for line in lines if any(word in line.lower() for word in ("fail", "error", "fatal")))
     failed = next(failures, next(filter(None, lines), "without a message"))
@@ -67,7 +69,7 @@ def error_line(done: CompletedProcess[bytes]) -> str:
 def last_lines(done: CompletedProcess[bytes]) -> tuple[str, ...]:
     """Return the last lines that git and its hooks printed, without control characters and without empty lines."""
     if done.returncode < 0:
-        return (f"git was ended by the signal {signal.Signals(-done.returncode).name}",)
+        return (error_line(done),)
     printed = done.stdout + done.stderr
     shown = _TERMINAL_SEQUENCE.sub(b"", printed[-_SHOWN_BYTES:])
     lines = [printable(line.rstrip()) for line in decoded_lines(shown) if line.strip()]

@@ -11,16 +11,16 @@ from patchkit.errors import TreeError
 from patchkit.plan import record
 from patchkit.plan.record import AppliedFile, Record
 from patchkit.series.commit import require_committed
-from patchkit.series.plumbing import git_output
+from patchkit.series.plumbing import NO_HOOKS, git_output
 from patchkit.series.worktree import linked_worktree
 from patchkit.transaction.apply import Transaction, kinds_of, recorded
 from patchkit.transaction.current import current_record
 from patchkit.transaction.ports import ported_message, trailer, trailer_of
 from patchkit.transaction.swap import digest_or_none
-from patchkit.transaction.uncommitted import PACKAGE_FILE, uncommitted
+from patchkit.transaction.uncommitted import uncommitted
 from patchkit.transaction.write import locked, place_of, write_all
 from patchkit.tree.checkout import Checkout
-from patchkit.tree.git import git
+from patchkit.tree.git import git, raw_changes
 from patchkit.tree.outside import entry
 
 if TYPE_CHECKING:
@@ -76,19 +76,13 @@ def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
     """Raise TreeError if a file differs from HEAD: an edit that is found in it would be in no commit."""
     entries = {file: entry(tree, file) for file in sorted(files)}
     contents = {file: text for file, (_, text) in entries.items()}
-    checkout = Checkout(tree.package)
-    if not checkout.has(PACKAGE_FILE):
-        raise TreeError(f"git does not track {tree.package}", advice="leave out --commit")
     places = {
         file: (place_of(tree, file, exists=True, is_followed=False), text)
         for file, text in contents.items()
         if text is not None
     }
-    dirty = uncommitted(tree.package, places)
+    dirty = uncommitted(tree.package, places, contents.keys() - places.keys())
     dirty += _with_another_mode(tree, places) if places else ()
-    missing = contents.keys() - places.keys()
-    if missing:
-        dirty += sorted({*checkout.committed(missing), *checkout.staged(missing)})
     if not dirty:
         return
     current = current_record(tree)
@@ -111,12 +105,9 @@ def _require_found_committed(tree: CheckoutTree, files: Iterable[str]) -> None:
 
 def _with_another_mode(tree: CheckoutTree, files: Iterable[str]) -> Iterator[str]:
     """Yield those of some files whose mode is not that of HEAD."""
-    listed = os.fsdecode(git(tree.package, "diff-index", "--raw", "-z", "HEAD", "--", *files).stdout).split(
-        "\0"
-    )
+    listed = git(tree.package, "diff-index", "--raw", "-z", "HEAD", "--", *files).stdout
     top = git_output(tree.package, "rev-parse", "--show-toplevel")
-    for meta, name in zip(listed[::2], listed[1::2], strict=False):
-        before, after, *_ = meta.lstrip(":").split()
+    for name, (before, after), _ in raw_changes(listed):
         if before != after:
             yield os.path.relpath(os.path.join(top, name), tree.package)
 
@@ -150,9 +141,8 @@ def _record_added(worktree: LinkedWorktree, name: str, parent: str, files: Itera
 def _with_trailer(worktree: LinkedWorktree, line: str, made: str) -> str:
     """Replace the trailer in the last commit, whose changes a hook rewrote, and return the new commit's id."""
     message = git_output(worktree.top, "log", "-1", "--format=%B").replace(line, made)
-    no_hooks = ("-c", f"core.hooksPath={os.devnull}")
     arguments = ("commit", "--quiet", "--amend", "--allow-empty", "--cleanup=whitespace", "--file=-")
-    git_output(worktree.top, *worktree.settings, *no_hooks, *arguments, given=os.fsencode(message))
+    git_output(worktree.top, *worktree.settings, *NO_HOOKS, *arguments, given=os.fsencode(message))
     return worktree.head
 
 

@@ -26,8 +26,8 @@ from patchkit.transaction.swap import digest_or_none
 from patchkit.transaction.temporary import held, is_own, remove_abandoned
 from patchkit.transaction.write import locked, record_path, write_all
 from patchkit.tree.checkout import Checkout
-from patchkit.tree.git import git
-from patchkit.tree.limits import NoFileError, TooLongError, read_whole
+from patchkit.tree.git import git, is_set
+from patchkit.tree.limits import read_whole
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 _PREFIX = "patchkit-commit-"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MAX_AMENDS = 5
-# Maintenance in the background would outlive the worktree.
-_NO_MAINTENANCE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
 
 
 class RefusedCommitError(PatchkitError):
@@ -206,7 +204,7 @@ def sweep(tree: CheckoutTree) -> None:
 def _has_repository(folder: Path) -> bool:
     """Return whether the worktree in a temporary folder belongs to a repository that exists, whose sweep removes it."""
     for link in folder.glob("*/.git"):
-        with suppress(OSError, NoFileError, TooLongError):
+        with suppress(OSError):
             if Path(os.fsdecode(read_whole(link)).removeprefix("gitdir: ").rstrip("\n")).exists():
                 return True
     return False
@@ -244,7 +242,7 @@ def _temporary(tree: CheckoutTree, expected: str) -> Iterator[LinkedWorktree]:
         git(place, "update-index", "--assume-unchanged", "-z", "--stdin", given=differing)
         package = place / tree.package.relative_to(top)
         root = place / tree.root.relative_to(top) if tree.root.is_relative_to(top) else package.parent
-        settings = (*_NO_MAINTENANCE, *FLUSHED, *_hooks(top, place))
+        settings = (*FLUSHED, *_hooks(top, place))
         yield LinkedWorktree(CheckoutTree(root, package), place, settings, head, branch)
 
 
@@ -253,8 +251,7 @@ def _include(place: Path, folder: PurePath) -> None:
     named = Path(
         git_output(place, "rev-parse", "--path-format=absolute", "--git-path", "info/sparse-checkout")
     )
-    is_sparse = git(place, "config", "--type=bool", "core.sparseCheckout").stdout.strip() == b"true"
-    if is_sparse and named.is_file():
+    if is_set(place, "core.sparseCheckout") and named.is_file():
         with named.open("a") as patterns:
             patterns.write(f"/{folder.as_posix()}/\n")
         git_output(place, *OWN_FILES, "read-tree", "-m", "-u", "HEAD")

@@ -9,11 +9,10 @@ from patchkit.plan.markers import marked_conflicts
 from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How
 from patchkit.plan.status import ACCEPTED, State
 from patchkit.transaction.current import current_record
-from patchkit.transaction.swap import FileKind, digest_or_none
+from patchkit.transaction.swap import FileKind, concurrent_change_error, digest_or_none
 from patchkit.transaction.uncommitted import uncommitted, uncommitted_error
 from patchkit.transaction.write import (
     check_targets,
-    concurrent_change_error,
     locked,
     require_no_pending_write,
     write_all,
@@ -34,10 +33,7 @@ if TYPE_CHECKING:
 
 
 class Transaction:
-    """One apply of a plan to a tree on disk; ``ported`` is whether it makes a ported change.
-
-    ``committed`` is whether the changes are committed to git afterwards.
-    """
+    """One apply of a plan to a tree on disk; ``ported`` is whether it makes a ported change."""
 
     def __init__(
         self,
@@ -45,12 +41,10 @@ class Transaction:
         *,
         ported: bool = False,
         allow_dirty: bool = False,
-        committed: bool = False,
     ) -> None:
         self.tree = tree
         self.ported = ported
         self.allow_dirty = allow_dirty
-        self.committed = committed
 
     def check(self, plan: Plan) -> ApplyResult:
         """Return what `commit` would return, with nothing written. Raise TreeError if `commit` would."""
@@ -78,7 +72,7 @@ class Transaction:
         with locked(self.tree) as store:
             # A patch that the plan requires may have been reverted in a file that the plan does not change.
             if read is not None and not read.is_unchanged:
-                raise concurrent_change_error(self.tree)
+                raise concurrent_change_error(self.tree.package)
             record = current_record(self.tree)
             self._require_writable(plan, record)
             record = record if base is None else base
@@ -113,8 +107,8 @@ class Transaction:
         }
         dirty = uncommitted(self.tree.package, others)
         if dirty:
-            more = "" if self.committed else ", or pass --allow-dirty"
-            raise uncommitted_error(self.tree.package, dirty, f"commit or stash them{more}")
+            advice = "commit or stash them, or pass --allow-dirty"
+            raise uncommitted_error(self.tree.package, dirty, advice)
 
 
 @dataclass(frozen=True)

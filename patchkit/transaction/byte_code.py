@@ -42,7 +42,7 @@ def stale(source: Path, content: bytes) -> list[Path]:
     paths = []
     for path in (path for folder in folders for path in folder.glob(f"{glob.escape(source.stem)}.*.pyc")):
         with suppress(OSError):
-            header = _start(path) if path.is_file() else b""
+            header = _header(os.open(path, os.O_RDONLY)) if path.is_file() else b""
             if header.startswith(own) and header[2 * _MAGIC :] != digest:
                 paths.append(path)
     return sorted(paths)
@@ -59,22 +59,12 @@ def _unchecked(folder: Folder, name: str) -> list[str]:
         stem = name.removesuffix(".py")
         for cached in cache.names() if name.endswith(".py") else ():
             is_its_own = cached.startswith(f"{stem}.") and cached.endswith(".pyc")
-            if is_its_own and _header(cache, cached)[_MAGIC : 2 * _MAGIC] == _UNCHECKED:
-                names.append(cached)
+            with suppress(OSError):
+                if is_its_own and _header(cache.open_file(cached))[_MAGIC : 2 * _MAGIC] == _UNCHECKED:
+                    names.append(cached)
     return names
 
 
-def _start(path: Path) -> bytes:
-    with path.open("rb") as file:
+def _header(handle: int) -> bytes:
+    with os.fdopen(handle, "rb") as file:
         return file.read(_HEADER)
-
-
-def _header(cache: Folder, name: str) -> bytes:
-    try:
-        handle = cache.open_file(name)
-    except OSError:
-        return b""
-    try:
-        return os.read(handle, _HEADER)
-    finally:
-        os.close(handle)

@@ -17,12 +17,13 @@ from patchkit.plan.status import IN_PLACE, FileChange, State
 from patchkit.transaction.apply import with_plan
 from patchkit.transaction.conflicts import before_markers, conflicts_in
 from patchkit.transaction.current import current_record
-from patchkit.transaction.history import checkout_of, originals_of
+from patchkit.transaction.history import originals_of
 from patchkit.transaction.ports import commits_of, layers_of, ports_in
 from patchkit.transaction.revert_plan import undo_ports
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import digest_of, digest_or_none
+from patchkit.transaction.swap import content_or_none, digest_of, digest_or_none
 from patchkit.transaction.wording import with_wording_of
+from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from patchkit.plan.status import PatchStatus
     from patchkit.transaction.history import Original
     from patchkit.transaction.ports import PortCommit
-    from patchkit.tree.checkout import Checkout
     from patchkit.tree.tree import CheckoutTree, Contents
 
 
@@ -59,7 +59,7 @@ class CandidateRecord:
         contents: dict[str, str | None] = {}
         for layer in self.record.layers:
             contents = {file: change.original for file, change in layer.files.items()} | contents
-        return {file: None if digest is None else self.content(digest) for file, digest in contents.items()}
+        return {file: content_or_none(digest, self.content) for file, digest in contents.items()}
 
 
 class Candidates:
@@ -195,7 +195,7 @@ class Candidates:
         ids = frozenset[str]()
         for change in self.record.files.values():
             with suppress(TreeError):
-                ids |= commenting_patches(b"" if change.applied is None else self._store.get(change.applied))
+                ids |= commenting_patches(content_or_none(change.applied, self._store.get) or b"")
         return ids
 
     @property
@@ -295,9 +295,7 @@ class Candidates:
         """The contents that patchkit wrote to those files. Raise ConflictError if they are not known."""
         candidate = next(iter(self))
         files = candidate.record.files.items()
-        return {
-            f: None if change.applied is None else candidate.content(change.applied) for f, change in files
-        }
+        return {file: content_or_none(change.applied, candidate.content) for file, change in files}
 
     def __iter__(self) -> Iterator[CandidateRecord]:
         """Yield each candidate. Raise ConflictError after the last one if git lacks a content."""
@@ -338,8 +336,7 @@ class Candidates:
         for layer in self.record.layers:
             for file in layer.files.keys() - texts.keys() - unknown if not layer.is_ported else ():
                 with suppress(TreeError):
-                    original = layer.files[file].original
-                    content = None if original is None else self._store.get(original)
+                    content = content_or_none(layer.files[file].original, self._store.get)
                     texts |= {} if is_patched(content) else {file: content}
         wanted = frozenset(files)
         history = self._originals_of(wanted - texts.keys())
@@ -356,7 +353,7 @@ class Candidates:
 
     @cached_property
     def _checkout(self) -> Checkout | None:
-        return checkout_of(self._tree.package)
+        return Checkout.tracking(self._tree.package)
 
     @cached_property
     def _committed(self) -> frozenset[str]:

@@ -97,7 +97,7 @@ def with_conflicts(
     names = dict.fromkeys(key[0] for key in reasons)
     ported = [name for name in names if name not in {status.patch.id for status in all_statuses}]
     others = (PatchStatus(placeholder(name), State.CONFLICT, ()) for name in ported)
-    return tuple(_with_conflicts(status, reasons) for status in (*all_statuses, *others))
+    return tuple(_with_conflicts(status, reasons, {*State}) for status in (*all_statuses, *others))
 
 
 def placeholder(name: str) -> Patch:
@@ -112,7 +112,11 @@ def with_unrecorded(
 
     ``unrecorded`` are patch id, edit name and file. An edit that is in place keeps its status.
     """
-    return tuple(_with_unrecorded(status, unrecorded) for status in statuses)
+    reasons = {key: f"{UNRECORDED}: {recording(*key[:2])}" for key in unrecorded}
+    return tuple(
+        _with_conflicts(status, reasons, {State.CONFLICT}) if status.state is State.CONFLICT else status
+        for status in statuses
+    )
 
 
 def recording(patch: str, edit: str) -> str:
@@ -121,24 +125,16 @@ def recording(patch: str, edit: str) -> str:
     return f"run {resolve} {patch} {edit}, or {resolve} --accept {patch} {edit} to record it without a check"
 
 
-def _with_unrecorded(status: PatchStatus, unrecorded: Collection[tuple[str, str, str]]) -> PatchStatus:
-    own = [(name, file) for patch, name, file in unrecorded if patch == status.patch.id]
-    if not own or status.state is not State.CONFLICT:
-        return status
-    edits = {(edit.name, edit.file): edit for edit in status.edits}
-    for name, file in own:
-        edit = edits.get((name, file), EditStatus(name, file, "", State.CONFLICT))
-        if edit.state is State.CONFLICT:
-            edits[name, file] = replace(edit, reason=f"{UNRECORDED}: {recording(status.patch.id, name)}")
-    return replace(status, edits=tuple(edits.values()))
-
-
-def _with_conflicts(status: PatchStatus, reasons: Mapping[tuple[str, str, str], str]) -> PatchStatus:
+def _with_conflicts(
+    status: PatchStatus, reasons: Mapping[tuple[str, str, str], str], states: Collection[State]
+) -> PatchStatus:
+    """Return a status with those of its edits that have one of the ``states`` in conflict, for these reasons."""
     own = {key[1:]: reason for key, reason in reasons.items() if key[0] == status.patch.id}
     if not own:
         return status
     edits = {(edit.name, edit.file): edit for edit in status.edits}
     for (name, file), reason in own.items():
         edit = edits.get((name, file), EditStatus(name, file, "", State.CONFLICT))
-        edits[name, file] = replace(edit, state=State.CONFLICT, reason=reason)
+        if edit.state in states:
+            edits[name, file] = replace(edit, state=State.CONFLICT, reason=reason)
     return replace(status, state=State.CONFLICT, edits=tuple(edits.values()))

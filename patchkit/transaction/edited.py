@@ -14,7 +14,7 @@ from patchkit.plan.record import How, attributed
 from patchkit.plan.status import ACCEPTED, BY_HAND, State
 from patchkit.transaction.current import committed_content, committed_record, current_or_none
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import digest_or_none
+from patchkit.transaction.swap import content_or_none, digest_or_none
 from patchkit.tree.source import INVALID, first_line, parsed
 
 if TYPE_CHECKING:
@@ -265,8 +265,8 @@ def _writes(
         if change is None:
             continue
         whole = (
-            _text(change.original, content),
-            _text(change.applied, content),
+            content_or_none(change.original, content),
+            content_or_none(change.applied, content),
             change.patches,
         )
         single = next(
@@ -280,15 +280,16 @@ def _writes(
         )
         try:
             writes += [
-                (_text(pair.original, content), _text(pair.applied, content), pair.patches) for pair in single
+                (
+                    content_or_none(pair.original, content),
+                    content_or_none(pair.applied, content),
+                    pair.patches,
+                )
+                for pair in single
             ] or [whole]
         except TreeError:
             writes.append(whole)
     return writes
-
-
-def _text(digest: str | None, content: Content) -> bytes | None:
-    return None if digest is None else content(digest)
 
 
 def _lost_lines(

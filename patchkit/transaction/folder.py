@@ -180,9 +180,8 @@ class Folder:
         with _with_path(into.path / to):
             os.rename(name, to, src_dir_fd=self.handle, dst_dir_fd=into.handle)
 
-    def link(self, name: str, to: str, into: Folder | None = None) -> None:
+    def link(self, name: str, to: str, into: Folder) -> None:
         """Link a file, or rename it where links are not supported. Raise FileExistsError if ``to`` exists."""
-        into = into or self
         with _with_path(into.path / to):
             try:
                 os.link(name, to, src_dir_fd=self.handle, dst_dir_fd=into.handle, follow_symlinks=False)
@@ -191,12 +190,8 @@ class Folder:
                     raise
                 os.rename(name, to, src_dir_fd=self.handle, dst_dir_fd=into.handle)
 
-    def exchange(self, name: str, other: str, into: Folder | None = None) -> bool:
-        """Exchange two files atomically; return False, with nothing done, if the system cannot.
-
-        The other one is in ``into``, by default in this folder too.
-        """
-        into = into or self
+    def exchange(self, name: str, other: str, into: Folder) -> bool:
+        """Exchange a file with one in ``into`` atomically; return False, with nothing done, if the system cannot."""
         with _with_path(into.path / other):
             try:
                 exchange(self.handle, name, into.handle, other)

@@ -25,11 +25,6 @@ _PREFETCHED = 16
 """The most contents of one file in history that are read before they are needed."""
 
 
-def checkout_of(package: Path) -> Checkout | None:
-    """Return the git checkout that tracks the package, or None if there is none. Raise TreeError if git fails."""
-    return Checkout.tracking(package, "__init__.py")
-
-
 def new_files(tree: CheckoutTree, files: Iterable[str]) -> tuple[Path, ...]:
     """Return what ``git commit -a`` leaves out of a write of these files and the record: what git does not track yet.
 
@@ -37,7 +32,7 @@ def new_files(tree: CheckoutTree, files: Iterable[str]) -> tuple[Path, ...]:
     track the package, ignores them, or cannot tell.
     """
     with suppress(TreeError):
-        checkout, record = checkout_of(tree.package), tree.record_path
+        checkout, record = Checkout.tracking(tree.package), tree.record_path
         folders = [tree.package / vendor.FOLDER, *filter(None, (record,))]
         names = checkout.untracked((*files, *map(str, folders))) if checkout is not None else []
         places = [Path(os.path.normpath(tree.package / name)) for name in names]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 
@@ -13,7 +13,6 @@ FORMAT = 1
 Commit = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
 WrittenFile = Annotated[str, msgspec.Meta(pattern=f"{FILE_PATTERN}|{OUTSIDE_PATTERN}|{RECORD_PATTERN}")]
 """The path from the package of a file or of the record, which may lead up to another folder of the checkout."""
-_Kind = TypeVar("_Kind")
 Kinds = tuple[FileKind, FileKind]
 """The kinds of a file before and after a write."""
 
@@ -47,34 +46,19 @@ class Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return frozenset((*self.kept, *(d for pair in self.files.values() for d in pair if d is not None)))
 
 
-class DamagedError(ValueError):
-    """The bytes are not a journal."""
-
-
-class NewerError(ValueError):
-    """The bytes have a format of a newer patchkit, which the message names."""
-
-
 class _Versioned(msgspec.Struct, frozen=True):
     format: int
 
 
-def decoded(content: bytes) -> Journal:
-    """Return the journal in ``content``. Raise DamagedError or NewerError if it cannot be read."""
-    version = _decode(content, _Versioned).format
-    if version > FORMAT:
-        raise NewerError(f"format {version}; this version reads up to {FORMAT}")
-    return _decode(content, Journal)
+def decoded(content: bytes) -> Journal | int:
+    """Return the journal in ``content``, or the number of its format if newer. Raise ValueError if it is damaged."""
+    try:
+        version = msgspec.json.decode(content, type=_Versioned).format
+        return version if version > FORMAT else msgspec.json.decode(content, type=Journal)
+    except RecursionError as error:  # It nests too deep.
+        raise ValueError(str(error)) from None
 
 
 def encoded(journal: Journal) -> bytes:
     """Return a journal as bytes."""
     return msgspec.json.format(msgspec.json.encode(journal), indent=1) + b"\n"
-
-
-def _decode(content: bytes, kind: type[_Kind]) -> _Kind:
-    try:
-        return msgspec.json.decode(content, type=kind)
-    # Content that nests too deep or is not Unicode raises RecursionError or ValueError.
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise DamagedError(str(error)) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from patchkit.patchset.unified import printed
 from patchkit.plan.record import AppliedFile, AppliedPatch, Layer, is_file
 from patchkit.transaction.swap import digest_of, digest_or_none
 from patchkit.tree.checkout import Checkout
-from patchkit.tree.git import git
+from patchkit.tree.git import git, raw_changes
 from patchkit.tree.modes import LINK
 
 if TYPE_CHECKING:
@@ -163,14 +162,10 @@ def _layer(names: Sequence[str], changes: Changes) -> Layer:
 
 def _changes(checkout: Checkout, package: Path, port: PortCommit) -> Changes:
     arguments = ("-r", "-z", "--no-renames", "--raw", "--relative", port.parent, port.commit)
-    listed = os.fsdecode(git(package, "diff-tree", *arguments, "--").stdout).split("\0")
-    entries = (
-        (entry.lstrip(":").split(), file) for entry, file in zip(listed[::2], listed[1::2], strict=False)
-    )
     # The record has neither links nor modes.
     return {
         file: (checkout.at(port.parent, file), checkout.at(port.commit, file))
-        for (*modes, old, new, _), file in entries
+        for file, modes, (old, new) in raw_changes(git(package, "diff-tree", *arguments, "--").stdout)
         if is_file(file) and old != new and LINK not in modes
     }
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 import platformdirs
 
-from patchkit import cache
 from patchkit.errors import TreeError
 from patchkit.plan.resolutions import Resolution
 from patchkit.transaction.folder import Folder
 from patchkit.tree.git import git
-from patchkit.tree.limits import NoFileError, TooLongError, read_whole
+from patchkit.tree.limits import read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,43 +25,31 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 _FOLDER = "resolutions"
-_OLD_CACHE = "resolutions"
-"""The folder of the cache in which an earlier version stored them."""
-
-
-class _ResolutionFolder(NamedTuple):
-    """A folder of resolutions: the folders ``names`` below ``root``. Links below ``root`` are not followed to write."""
-
-    root: Path
-    names: tuple[str, ...]
-
-    @property
-    def path(self) -> Path:
-        """The folder's path."""
-        return self.root.joinpath(*self.names)
+_Place = tuple[Path, tuple[str, ...]]
+"""A folder of resolutions: a root, and the names of folders below it, where links are not followed to write."""
 
 
 class ResolutionStore:
     """The resolutions recorded for a tree, one file per conflict."""
 
     def __init__(self, tree: CheckoutTree) -> None:
-        user = _ResolutionFolder(Path(platformdirs.user_data_dir("patchkit")), (_FOLDER,))
+        user: _Place = Path(platformdirs.user_data_dir("patchkit")), (_FOLDER,)
         shared = _common_folder(tree.root)
-        self._places = (user,) if shared is None else (_ResolutionFolder(shared, ("patchkit", _FOLDER)), user)
-        _migrate(cache.folder(_OLD_CACHE), user)
+        self._places = (user,) if shared is None else ((shared, ("patchkit", _FOLDER)), user)
+        self._folders = [root.joinpath(*names) for root, names in self._places]
 
     def get(self, name: str) -> Resolution | None:
         """Return the resolution stored under a name; None if there is none or it is damaged."""
-        resolutions = (_read(place.path / f"{name}.json") for place in self._places)
+        resolutions = (_read(folder / f"{name}.json") for folder in self._folders)
         return next(filter(None, resolutions), None)
 
     def put(self, name: str, resolution: Resolution) -> bool:
         """Store a resolution; return False if that fails."""
-        return _write(self._places[0], f"{name}.json", msgspec.json.encode(resolution))
+        return _write(*self._places[0], f"{name}.json", msgspec.json.encode(resolution))
 
     def __iter__(self) -> Iterator[Resolution]:
         """Yield every resolution, one per name."""
-        files = {path.name: path for place in reversed(self._places) for path in place.path.glob("*.json")}
+        files = {path.name: path for folder in reversed(self._folders) for path in folder.glob("*.json")}
         yield from (resolution for _, path in sorted(files.items()) if (resolution := _read(path)))
 
 
@@ -78,25 +65,19 @@ def _common_folder(root: Path) -> Path | None:
 def _read(path: Path) -> Resolution | None:
     try:
         return msgspec.json.decode(read_whole(path), type=Resolution)
-    except (
-        OSError,
-        NoFileError,
-        TooLongError,
-        ValueError,
-        RecursionError,
-    ):  # msgspec's errors are ValueErrors.
+    except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors.
         return None
 
 
-def _write(place: _ResolutionFolder, name: str, content: bytes) -> bool:
+def _write(root: Path, names: tuple[str, ...], name: str, content: bytes) -> bool:
     temporary = f"{name}.{os.getpid()}.tmp"
     try:
-        place.root.mkdir(parents=True, exist_ok=True)
-        with Folder.open(place.root.resolve()) as root:
-            for depth, folder_name in enumerate(place.names):
-                with root.open_path(place.names[:depth]) as parent:
+        root.mkdir(parents=True, exist_ok=True)
+        with Folder.open(root.resolve()) as top:
+            for depth, folder_name in enumerate(names):
+                with top.open_path(names[:depth]) as parent:
                     parent.create_folder(folder_name)
-            with root.open_path(place.names) as folder:
+            with top.open_path(names) as folder:
                 folder.remove(temporary)
                 folder.create(temporary, content)
                 try:
@@ -106,13 +87,3 @@ def _write(place: _ResolutionFolder, name: str, content: bytes) -> bool:
     except OSError:
         return False
     return True
-
-
-def _migrate(old: Path, user: _ResolutionFolder) -> None:
-    """Move what an earlier version stored in the cache; files that cannot be moved are kept."""
-    with suppress(OSError):
-        for path in sorted(old.glob("*.json")):
-            if (user.path / path.name).exists() or _write(user, path.name, path.read_bytes()):
-                path.unlink()
-        if old.is_dir():
-            old.rmdir()

@@ -14,11 +14,10 @@ from patchkit.errors import ConflictError, TreeError
 from patchkit.plan.markers import IncompleteMarkersError, indent_of, marked_conflicts, without_markers
 from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How, Record
 from patchkit.transaction.conflicts import conflicts_in
-from patchkit.transaction.current import current_record
+from patchkit.transaction.current import current_or_none, current_record
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import digest_of
+from patchkit.transaction.swap import concurrent_change_error, content_or_none, digest_of
 from patchkit.transaction.write import (
-    concurrent_change_error,
     locked,
     require_no_pending_write,
     write_all,
@@ -88,9 +87,7 @@ class _ResolvedRecord(NamedTuple):
 
 def manual_edits(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
     """Return the edits that the record has as made by a person, as (patch id, name); none if it is damaged."""
-    with suppress(TreeError):
-        return current_record(tree).manual_edits
-    return frozenset()
+    return current_or_none(tree).manual_edits
 
 
 def made_by_patchkit(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
@@ -133,8 +130,7 @@ def _replaced_markers(tree: CheckoutTree, store: Store, record: Record) -> Itera
             marked = store.get(change.applied)
             for block in marked_conflicts(marked):
                 start, end = _bounds(marked, block, current)
-                lines = _lines(marked)[block.start + 1 : block.start + 1 + block.found]
-                if _lines(current)[start:end] != lines:
+                if tuple(_lines(current)[start:end]) != _found_in(marked, block):
                     yield block.patch, block.edit, file
 
 
@@ -161,7 +157,7 @@ def record_manual_edit(
     with locked(tree) as store:
         record, current = current_record(tree), tree.read(edit.file) or b""
         if not tree.is_unchanged:
-            raise concurrent_change_error(tree)
+            raise concurrent_change_error(tree.package)
         resolved = _resolved_in(store, record, _Edit(patch.id, edit, current, check))
         commented = _with_comment(current, resolved.manual_edit.line if resolved else note.line, note.text)
         file = AppliedFile(digest_of(current), digest_of(commented), (patch.id,))
@@ -179,8 +175,7 @@ def conflict_of(tree: CheckoutTree, patch: str, edit: str) -> str | None:
     store = Store(tree.package)
     for layer in current_record(tree).layers:
         for file, change in layer.files.items():
-            text = b"" if change.applied is None else store.get(change.applied)
-            if any((block.patch, block.edit) == (patch, edit) for block in marked_conflicts(text)):
+            if _block_of(content_or_none(change.applied, store.get) or b"", patch, edit) is not None:
                 return file
     return None
 
@@ -195,7 +190,7 @@ def record_ported(tree: ReadTree, patch: str, edit: EditStatus) -> bool:
     with locked(tree) as store:
         current = tree.read(edit.file) or b""
         if not tree.is_unchanged:
-            raise concurrent_change_error(tree)
+            raise concurrent_change_error(tree.package)
         resolved = _resolved_in(store, current_record(tree), _Edit(patch, edit, current, None))
         if resolved is not None:
             write_all(tree, store, {}, resolved.record, kept=(resolved.content,))
@@ -215,15 +210,12 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                 if change.applied is None or change.original is None:
                     continue
                 with_markers, current = store.get(change.applied), tree.read(file) or b""
-                block = next(
-                    (b for b in marked_conflicts(with_markers) if (b.patch, b.edit) == (patch, edit)), None
-                )
+                block = _block_of(with_markers, patch, edit)
                 bounds = _conflict_lines(with_markers, block, current) if block is not None else None
                 if block is None or bounds is None:
                     continue
-                original_lines = _lines(with_markers)[block.start + 1 : block.start + 1 + block.found]
                 remaining = without_markers(with_markers, [block])
-                text = _replaced(current, [_Replacement(*bounds, tuple(original_lines))])
+                text = _replaced(current, [_Replacement(*bounds, _found_in(with_markers, block))])
                 files = {
                     **layer.files,
                     file: AppliedFile(change.original, digest_of(remaining), change.patches),
@@ -240,10 +232,10 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
                 write_all(tree, store, {file: (current, text)}, after, kept=(remaining,))
                 return file
         # A tree without a record can have markers too.
-        for file, blocks in conflicts_in(tree).items():
-            block = next((b for b in blocks if (b.patch, b.edit) == (patch, edit)), None)
+        for file in conflicts_in(tree):
+            current = tree.read(file) or b""
+            block = _block_of(current, patch, edit)
             if block is not None:
-                current = tree.read(file) or b""
                 write_all(tree, store, {file: (current, without_markers(current, [block]))}, record)
                 return file
     is_unrecorded = any(unrecorded[:2] == (patch, edit) for unrecorded in unrecorded_edits(tree))
@@ -254,6 +246,16 @@ def give_up(tree: CheckoutTree, patch: str, edit: str) -> str:
         if is_unrecorded
         else f"patchkit status {tree.argument} lists the conflicts",
     )
+
+
+def _block_of(text: bytes, patch: str, edit: str) -> MarkedConflict | None:
+    """Return an edit's conflict in a text."""
+    return next((b for b in marked_conflicts(text) if (b.patch, b.edit) == (patch, edit)), None)
+
+
+def _found_in(marked: bytes, block: MarkedConflict) -> tuple[bytes, ...]:
+    """Return the lines that a conflict has as those that were found."""
+    return tuple(_lines(marked)[block.start + 1 : block.start + 1 + block.found])
 
 
 def _conflict_lines(marked: bytes, block: MarkedConflict, current: bytes) -> tuple[int, int] | None:
@@ -276,9 +278,7 @@ def _resolved_in(store: Store, record: Record, edit: _Edit) -> _ResolvedRecord |
         if change is None or change.applied is None or change.original is None:
             continue
         marked, original = store.get(change.applied), store.get(change.original)
-        block = next(
-            (b for b in marked_conflicts(marked) if (b.patch, b.edit) == (edit.patch, edit.status.name)), None
-        )
+        block = _block_of(marked, edit.patch, edit.status.name)
         if block is not None:
             content, manual_edit = _resolved_text(marked, block, current, original, edit)
             return _ResolvedRecord(_with_edit(record, level, edit, content), content, manual_edit)
@@ -306,10 +306,10 @@ def _resolved_text(
         if edit.check is not None
         else []
     )
-    lines = b"".join(_lines(marked)[block.start + 1 : block.start + 1 + block.found])
+    replaced = b"".join(_found_in(marked, block))
     blank = next((number for number, line in enumerate(text) if line.strip()), 0)
     line = _bounds(marked, block, edit.current)[0] + blank + 1
-    manual_edit = ManualEdit(original, lines, b"".join(text), line, is_whole=not needed)
+    manual_edit = ManualEdit(original, replaced, b"".join(text), line, is_whole=not needed)
     return _replaced(marked, [person_hunk, *needed]), manual_edit
 
 

@@ -12,7 +12,6 @@ from patchkit.plan.record import Record
 from patchkit.plan.status import State, noted_in
 from patchkit.transaction.candidates import Candidates
 from patchkit.transaction.current import current_record
-from patchkit.transaction.history import checkout_of
 from patchkit.transaction.ports import ports_in
 from patchkit.transaction.revert_plan import (
     RevertBlockedError,
@@ -22,6 +21,8 @@ from patchkit.transaction.revert_plan import (
     require_removable,
 )
 from patchkit.transaction.write import locked, read_consistently, write_all
+from patchkit.tree.checkout import Checkout
+from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,13 +56,8 @@ def recorded_ports(tree: CheckoutTree) -> tuple[str, ...]:
 
 def ported(tree: CheckoutTree) -> tuple[str, ...]:
     """Return the names of the ports in git's history, oldest first."""
-    checkout = checkout_of(tree.package)
+    checkout = Checkout.tracking(tree.package)
     return () if checkout is None else tuple(dict.fromkeys(port.name for port in ports_in(tree.package)))
-
-
-def ports_in_tree(tree: CheckoutTree, planner: Planner) -> dict[str, bool]:
-    """Return the ports whose code is in the tree, the oldest first, each with whether it is committed."""
-    return Candidates(tree, planner).ports_in_code()
 
 
 def in_code(tree: CheckoutTree, planner: Planner) -> tuple[str, ...]:
@@ -222,10 +218,7 @@ def _planned_ports(
 ) -> Planned | None:
     """Plan the revert of those ports of a record that can be reverted after ``steps``; None if none can."""
     earlier = _combined(plan for _, _, plan in steps)
-
-    def read(file: str) -> bytes | None:
-        return earlier[file][1] if file in earlier else tree.read(file)
-
+    read = OverlayTree(tree, {file: after for file, (_, after) in earlier.items()}).read
     planned: Planned | None = None
     names = frozenset[str]()
     for name in reversed([name for name in candidate.record.patches if name not in done]):
@@ -324,11 +317,8 @@ def _plan_with(
     without = {
         file: text for file, (text, patches) in candidate.committed_conflicts.items() if patches <= reverted
     }
-
-    def read(file: str) -> bytes | None:
-        return without[file] if file in without else tree.read(file)
-
-    plan = plan_revert(candidate.record, reverted, read, candidate.content, planner)
+    without_markers = OverlayTree(tree, without)
+    plan = plan_revert(candidate.record, reverted, without_markers.read, candidate.content, planner)
     unchanged = {file: (text, text) for file, text in without.items() if file not in plan.changes}
     changes = {file: (tree.read(file), text) for file, (_, text) in {**plan.changes, **unchanged}.items()}
     return replace(plan, changes=changes)

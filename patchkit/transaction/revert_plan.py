@@ -23,7 +23,7 @@ from patchkit.plan.markers import marked_conflicts, without_equal_conflicts
 from patchkit.plan.record import AppliedFile, Record
 from patchkit.plan.status import noted_in
 from patchkit.transaction.edited import difference
-from patchkit.transaction.swap import digest_or_none
+from patchkit.transaction.swap import content_or_none, digest_or_none
 from patchkit.transaction.undo import Undone, undo
 from patchkit.transaction.wording import patch_comments, with_wording_of
 from patchkit.tree.tree import Contents
@@ -177,22 +177,18 @@ def _remainder(
     record: Record, reverted: frozenset[str], content: Callable[[str], bytes], planner: Planner
 ) -> _Remainder:
     """Remove the patches in ``reverted`` from a record, layer by layer from the lowest."""
-
-    def stored(digest: str | None) -> bytes | None:
-        return None if digest is None else content(digest)
-
     before: dict[str, bytes | None] = {}
     after: dict[str, bytes | None] = {}
     layers: list[Layer] = []
     kept: dict[str | None, bytes] = {}
     ported: set[str] = set()
     for layer in record.layers:
-        originals = {file: stored(change.original) for file, change in layer.files.items()}
+        originals = {file: content_or_none(change.original, content) for file, change in layer.files.items()}
         rebased = {
             file: _merged(file, before.get(file, original), original, after.get(file, original)).text
             for file, original in originals.items()
         }
-        before |= {file: stored(change.applied) for file, change in layer.files.items()}
+        before |= {file: content_or_none(change.applied, content) for file, change in layer.files.items()}
         after |= _layer_after(
             layer, reverted, planner, originals=originals, applied=before, rebased=rebased, ported=ported
         )
@@ -242,7 +238,7 @@ def _revert_one_by_one(
         return _remainder(Record(layers), ids, content, planner).after[file]
 
     def alone(name: str, original: str | None) -> tuple[bytes | None, bytes | None]:
-        before = None if original is None else content(original)
+        before = content_or_none(original, content)
         return planner.replay({file: before}, (name,))[file], before
 
     for layer in reversed(layers):

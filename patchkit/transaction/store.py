@@ -18,6 +18,7 @@ from patchkit.transaction.swap import FileKind, digest_of, staged_name
 from patchkit.tree.fork import OWN_FOLDER, RECORD
 from patchkit.tree.git import top_around
 from patchkit.tree.objects import GitRepository
+from patchkit.tree.tree import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ class Store:
     @contextmanager
     def opened(self) -> Iterator[Folder | None]:
         """Open the folder; yield None if it does not exist. Raise TreeError if patchkit did not create it."""
-        with self._wrapped_os_errors(self.path), Folder.open(self._package) as package:
+        with reading(self.path), Folder.open(self._package) as package:
             folder = None
             try:
                 folder = package.open_folder(OWN_FOLDER)
@@ -67,7 +68,7 @@ class Store:
 
     def _require_own(self, folder: Folder) -> None:
         """Accept a folder without the marker, which a killed process may leave, if it contains nothing else."""
-        with self._wrapped_os_errors(self.path):
+        with reading(self.path):
             if folder.stat(_MARKER) is not None:
                 return
             foreign = [name for name in folder.names() if not _is_own(name)]
@@ -108,14 +109,14 @@ class Store:
     @property
     def pending(self) -> bool:
         """Whether a write has started and not ended."""
-        with self.opened() as folder, self._wrapped_os_errors(self.path):
+        with self.opened() as folder, reading(self.path):
             return folder is not None and folder.stat(_JOURNAL) is not None
 
     @property
     def generation(self) -> tuple[int, ...]:
         """Numbers that change with every write, also with one that leaves the same record, or none."""
         for path in (self.path, self._package):
-            with self._wrapped_os_errors(path), suppress(FileNotFoundError, NotADirectoryError):
+            with reading(path), suppress(FileNotFoundError, NotADirectoryError):
                 status = path.lstat()
                 return status.st_ino, status.st_mtime_ns, status.st_ctime_ns
         return ()
@@ -123,16 +124,20 @@ class Store:
     def journal(self) -> Journal | None:
         """Return the write in progress, or None. Raise TreeError if the journal is damaged or from a newer patchkit."""
         path = self.path / _JOURNAL
-        with self.opened() as folder, self._wrapped_os_errors(path):
+        with self.opened() as folder, reading(path):
             content = None if folder is None else folder.read(_JOURNAL)
         if content is None:
             return None
         try:
-            return journal.decoded(content)
-        except journal.NewerError as error:
-            raise TreeError(f"{path} is from a newer patchkit ({error})", advice="upgrade patchkit") from None
-        except journal.DamagedError:
+            started = journal.decoded(content)
+        except ValueError:
             raise self._damaged(path) from None
+        if isinstance(started, int):
+            raise TreeError(
+                f"{path} is from a newer patchkit (format {started}; this version reads up to {journal.FORMAT})",
+                advice="upgrade patchkit",
+            )
+        return started
 
     def begin(self, started: Journal) -> None:
         """Record that a write is in progress."""
@@ -204,7 +209,7 @@ class Store:
     def _read_content(self, digest: str) -> bytes | None:
         try:
             with (
-                self._wrapped_os_errors(self.where(digest)),
+                reading(self.where(digest)),
                 self._existing() as folder,
                 folder.open_folder(_OBJECTS) as objects,
             ):
@@ -227,16 +232,6 @@ class Store:
             f"{path} is damaged",
             advice=f"restore it from a copy, or restore the tree's files with git and move {self.path} away",
         )
-
-    @contextmanager
-    def _wrapped_os_errors(self, path: Path) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise TreeError(
-                f"{error.filename or path} cannot be read: {error.strerror}",
-                advice="fix the cause and try again",
-            ) from error
 
 
 def _is_of(digest: str, content: bytes) -> bool:

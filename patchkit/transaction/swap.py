@@ -101,8 +101,8 @@ class Swap:
                 return FileState.AFTER
         return FileState.OTHER
 
-    def _write_aside(self, side: int) -> None:
-        """Write the old or the new content aside, with the mode and owner of the file if there is one."""
+    def stage(self, side: int = 1) -> None:
+        """Write the old (0) or the new (1) content aside, with the mode and owner of the file if there is one."""
         digest = (self.before, self.after)[side]
         if digest is None:
             return
@@ -117,10 +117,6 @@ class Swap:
             folder.create(self._unfinished, self.content(digest), like, executable=executable)
         folder.rename(self._unfinished, self.aside)
 
-    def stage(self) -> None:
-        """Write the new content aside, with the mode and owner of the file."""
-        self._write_aside(1)
-
     def publish(self) -> None:
         """Put the new content in place. Raise TreeError, with nothing changed, if the file has changed."""
         folder, aside_folder = self.folder, self.aside_folder
@@ -133,17 +129,17 @@ class Swap:
                 if self._aside_state() is not FileState.BEFORE:
                     aside_folder.link(self.aside, self.name, folder)
                     aside_folder.remove(self.aside)
-                    raise self._concurrent_change_error()
+                    raise concurrent_change_error(self.path)
             elif aside_folder.exchange(self.aside, self.name, folder):
                 if self._aside_state() is not FileState.BEFORE:
                     aside_folder.exchange(self.aside, self.name, folder)
-                    raise self._concurrent_change_error()
+                    raise concurrent_change_error(self.path)
             else:
                 if self._state(folder, self.name) is not FileState.BEFORE:
-                    raise self._concurrent_change_error()
+                    raise concurrent_change_error(self.path)
                 aside_folder.rename(self.aside, self.name, folder)
         except (FileExistsError, FileNotFoundError):
-            raise self._concurrent_change_error() from None
+            raise concurrent_change_error(self.path) from None
         folder.flush()
 
     def discard_old(self) -> None:
@@ -199,7 +195,7 @@ class Swap:
             aside_folder.remove(self.aside)
             return
         if aside is FileState.NOTHING:
-            self._write_aside(0)
+            self.stage(0)
         if self.after is None:
             aside_folder.link(self.aside, self.name, folder)
         elif aside_folder.exchange(self.aside, self.name, folder):
@@ -225,9 +221,6 @@ class Swap:
     def _is_one_file(self) -> bool:
         target, aside = self.folder.stat(self.name), self.aside_folder.stat(self.aside)
         return target is not None and aside is not None and os.path.samestat(target, aside)
-
-    def _concurrent_change_error(self) -> TreeError:
-        return TreeError(f"{self.path} was changed while patchkit was running", advice="try again")
 
     def changed_error(self, original: str = "the content from before the write") -> TreeError:
         """Return the error for a file that was changed after the interruption; ``original`` is what to restore."""
@@ -263,6 +256,16 @@ def digest_of(content: bytes, kind: FileKind = FileKind.PLAIN) -> str:
 def digest_or_none(content: bytes | None) -> str | None:
     """Return git's id of ``content``, or None if the file does not exist."""
     return None if content is None else digest_of(content)
+
+
+def content_or_none(digest: str | None, content: Callable[[str], bytes]) -> bytes | None:
+    """Return what ``content`` has for a digest, or None if the file does not exist."""
+    return None if digest is None else content(digest)
+
+
+def concurrent_change_error(place: object) -> TreeError:
+    """Return the error for a file or tree that another process changed."""
+    return TreeError(f"{place} was changed while patchkit was running", advice="try again")
 
 
 def _digests(folder: Folder, name: str) -> tuple[str | None, ...]:

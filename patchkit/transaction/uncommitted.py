@@ -11,38 +11,36 @@ from patchkit.transaction.current import current_record
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from patchkit.transaction.write import Place
     from patchkit.tree.tree import CheckoutTree
 
-PACKAGE_FILE = "__init__.py"
-"""A file that git tracks if it tracks the package."""
 
+def uncommitted(
+    package: Path, files: Mapping[str, tuple[Place, bytes]], missing: Collection[str] = ()
+) -> list[str]:
+    """Return the files that differ from HEAD or the index, and of the ``missing`` ones those that these have.
 
-def uncommitted(package: Path, files: Mapping[str, tuple[Place, bytes]]) -> list[str]:
-    """Return the files that differ from HEAD or the index; line ends are ignored.
-
-    Return none if no git checkout tracks the package. Raise TreeError if git fails.
+    Line ends are ignored. Return none if no git checkout tracks the package. Raise TreeError if git fails.
     """
-    if not files:
+    if not (files or missing):
         return []
-    checkout = Checkout.around(package)
+    checkout = Checkout.tracking(package)
     if checkout is None:
         return []
     names = {"/".join((*place.folders, place.name)): file for file, (place, _) in files.items()}
-    paths = [*names, PACKAGE_FILE]
+    paths = (*names, *missing)
     committed, staged = checkout.committed(paths), checkout.staged(paths)
-    if PACKAGE_FILE not in committed and PACKAGE_FILE not in staged:
-        return []
-    return sorted(
+    differing = [
         file
         for name, file in names.items()
         if name not in committed
         or staged.get(name) != committed[name]
         or not checkout.is_content(committed[name], files[file][1])
-    )
+    ]
+    return sorted(differing) + sorted({*committed, *staged}.difference(names))
 
 
 def uncommitted_error(package: Path, files: Sequence[str], advice: str) -> TreeError:
@@ -62,10 +60,15 @@ def uncommitted_patches(tree: CheckoutTree) -> dict[str, list[str]]:
     Raise TreeError if git fails.
     """
     record = current_record(tree)
-    read_at = Checkout(tree.package).reader([("HEAD", file) for file in record.files])
-    added = {
-        file: commenting_patches(tree.read(file) or b"") - commenting_patches(read_at("HEAD", file) or b"")
-        for file in sorted(record.files)
-    }
+    added = uncommitted_comments(tree, sorted(record.files))
     added_files = {name: [file for file, names in added.items() if name in names] for name in record.patches}
     return {name: files for name, files in added_files.items() if files}
+
+
+def uncommitted_comments(tree: CheckoutTree, files: Collection[str]) -> dict[str, frozenset[str]]:
+    """Return the patches of which each file has a comment in the tree but not in HEAD. Raise TreeError if git fails."""
+    read_at = Checkout(tree.package).reader([("HEAD", file) for file in files])
+    return {
+        file: commenting_patches(tree.read(file) or b"") - commenting_patches(read_at("HEAD", file) or b"")
+        for file in files
+    }

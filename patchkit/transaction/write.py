@@ -27,11 +27,18 @@ from patchkit.plan import record
 from patchkit.plan.record import is_file, is_outside, is_record_file
 from patchkit.transaction import byte_code
 from patchkit.transaction.folder import Folder
-from patchkit.transaction.history import checkout_of
 from patchkit.transaction.journal import Journal, Kinds
 from patchkit.transaction.lock import exclusive
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import FileKind, Swap, digest_of, staged_name, unfinished_name
+from patchkit.transaction.swap import (
+    FileKind,
+    Swap,
+    concurrent_change_error,
+    digest_of,
+    staged_name,
+    unfinished_name,
+)
+from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import top_around
 from patchkit.tree.names import is_unsafe
 from patchkit.tree.tree import CheckoutTree, ReadTree
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _TRIES = 5
+_NOTHING_CHANGED = "nothing was changed; fix the cause and try again"
 Exchange = tuple[bytes | None, bytes | None]
 """A file's bytes before and after a write, None if it does not exist; those of a link are its target."""
 
@@ -74,12 +82,7 @@ def read_consistently(tree: CheckoutTree, compute: Callable[[ReadTree], _Result]
         else:
             if store.generation == generation and read.is_unchanged:
                 return result
-    raise concurrent_change_error(tree)
-
-
-def concurrent_change_error(tree: CheckoutTree) -> TreeError:
-    """Return the error for a tree that another process changed."""
-    return TreeError(f"{tree.package} was changed while patchkit was running", advice="try again")
+    raise concurrent_change_error(tree.package)
 
 
 @contextmanager
@@ -91,7 +94,7 @@ def locked(tree: CheckoutTree, *, recovering: bool = False) -> Iterator[Store]:
     record.read(tree)
     store.journal()
     with ExitStack() as stack:
-        with wrapped_os_errors(tree, "nothing was changed; fix the cause and try again"):
+        with wrapped_os_errors(tree):
             is_new = stack.enter_context(exclusive(tree.package))
             try:
                 store.create()
@@ -110,7 +113,7 @@ def locked(tree: CheckoutTree, *, recovering: bool = False) -> Iterator[Store]:
 
 @contextmanager
 def wrapped_os_errors(
-    tree: CheckoutTree, advice: str, kind: type[PatchkitError] = TreeError
+    tree: CheckoutTree, advice: str = _NOTHING_CHANGED, kind: type[PatchkitError] = TreeError
 ) -> Iterator[None]:
     """Raise errors of the operating system, and an interruption that leaves a write unfinished, as ``kind``."""
     try:
@@ -178,7 +181,7 @@ def record_path(tree: CheckoutTree) -> Path:
         return existing
     paths = tree.record_paths
     with suppress(TreeError):
-        if checkout_of(tree.package) is not None:
+        if Checkout.tracking(tree.package) is not None:
             return paths[0]
     return paths[-1]
 
@@ -227,15 +230,20 @@ def check_targets(
     new_folders: dict[str, None] = {}
     for file, (before, after) in contents.items():
         place = place_of(tree, file, exists=before is not None, is_followed=file not in kinds)
-        path = tree.package.joinpath(*place.folders, place.name)
+        path = Path(os.path.normpath(tree.package.joinpath(*place.folders, place.name)))
         is_link = file in kinds and path.is_symlink()
         if before is not None and not is_link:
             _require_writable(path)
             if byte_code.exists(path):
                 _require_writable(path.parent / byte_code.FOLDER)
-        _require_writable(next(folder for folder in path.parents if folder.exists()))
+        above = next(folder for folder in path.parents if folder.exists())
+        _require_writable(above)
+        if not above.is_dir():
+            raise TreeError(
+                f"{above} is not a folder", advice=f"{path} needs one there: move it away and try again"
+            )
         if (os.readlink(os.fsencode(path)) if is_link else tree.read(file)) != before:
-            raise TreeError(f"{path} was changed while patchkit was running", advice="try again")
+            raise concurrent_change_error(path)
         same = next((other for other, seen in places.items() if seen == place), None)
         if same is not None:
             raise TreeError(
@@ -498,11 +506,8 @@ def write_targets(
     journal = Journal(files, tuple(map(digest_of, kept)), targets.new_folders, tuple(emptied), kinds=kinds)
     # Git has the contents and the names, of which a journal cannot contain all.
     stored = Journal(files, move=(move.base, move.last)) if move else journal
-    with ExitStack() as stack:
-        with wrapped_os_errors(tree, "nothing was changed; fix the cause and try again"):
-            write = stack.enter_context(
-                Write(tree, store, journal, targets.places, lambda digest: contents[digest][0], move=move)
-            )
+    in_progress = Write(tree, store, journal, targets.places, lambda digest: contents[digest][0], move=move)
+    with wrapped_os_errors(tree), in_progress as write:
         try:
             if move:
                 move.keep()
@@ -519,14 +524,8 @@ def write_targets(
                 move.complete()
         except UnfinishedError:
             raise
-        except BaseException as error:
+        except BaseException:
             _roll_back(write)
-            if isinstance(error, OSError):
-                raise TreeError(
-                    str(error.strerror),
-                    where=error.filename or tree.package,
-                    advice="nothing was changed; fix the cause and try again",
-                ) from error
             raise
         clean_up(write)
 

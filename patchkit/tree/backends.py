@@ -15,7 +15,7 @@ from patchkit.tree.sglang import SERVING, serves
 from patchkit.tree.tree import CheckoutTree, OverlayTree, files_containing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from patchkit.tree.index import Class, Function
     from patchkit.tree.tree import Tree
@@ -184,10 +184,10 @@ def inheriting_backends(tree: Tree) -> tuple[InheritingBackend, ...]:
     Parses only files with relatives of a class that opts out.
     """
     opting = ((file, tree.read(file) or b"") for file in files_containing(tree, mirror.FLAG) if serves(file))
-    opting_out = {name for _, text in opting if _OPT_OUT.search(text) for name in _bases_in([text])}
+    opting_out = {name for _, text in opting if _OPT_OUT.search(text) for name in _bases_in(text)}
     if not opting_out:
         return ()
-    headers = {file: _bases_in([text]) for file, text in _definitions(tree).items()}
+    headers = {file: _bases_in(text) for file, text in _definitions(tree).items()}
     bases: dict[bytes, set[bytes]] = {}
     for own_bases in headers.values():
         for name, words in own_bases.items():
@@ -215,10 +215,9 @@ def _definitions(tree: Tree) -> dict[str, bytes]:
     return {file: tree.read(file) or b"" for file in tree.files(SERVING)}
 
 
-def _bases_in(texts: Iterable[bytes]) -> dict[bytes, set[bytes]]:
-    """Return the words of the bases of each class in some sources."""
+def _bases_in(text: bytes) -> dict[bytes, set[bytes]]:
+    """Return the words of the bases of each class in a source."""
     bases: dict[bytes, set[bytes]] = {}
-    for text in texts:
-        for name, words in _CLASS.findall(b"\n" + text):
-            bases.setdefault(name, set()).update(_NAME.findall(words))
+    for name, words in _CLASS.findall(b"\n" + text):
+        bases.setdefault(name, set()).update(_NAME.findall(words))
     return bases

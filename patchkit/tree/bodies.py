@@ -33,15 +33,6 @@ class NeededBodies:
     seeking: frozenset[tuple[str, frozenset[str]]] = frozenset()
     own: Mapping[str, NeededBodies] = field(default_factory=dict[str, "NeededBodies"], compare=False)
 
-    def covers(self, other: NeededBodies) -> bool:
-        """Return whether this includes all that the other does."""
-        return (
-            self.names >= other.names
-            and self.files >= other.files
-            and self.around >= other.around
-            and self.seeking >= other.seeking
-        )
-
     def joined(self, other: NeededBodies) -> NeededBodies:
         """Return one that includes both."""
         return NeededBodies(
@@ -87,7 +78,7 @@ class Reduction:
         """Return the source with at least the ``needed`` bodies; call ``reduce`` if it lacks any of them."""
         if self._known is not None:
             before, reduced = self._known
-            if before is None or (needed is not None and before.covers(needed)):
+            if before is None or (needed is not None and before.joined(needed) == before):
                 return reduced
             needed = needed and before.joined(needed)
         reduced = reduce(needed)

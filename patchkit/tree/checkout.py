@@ -6,7 +6,6 @@ raised.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import secrets
@@ -17,16 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
-from patchkit.tree.git import git, refused, top_around, unreadable
+from patchkit.tree.git import git, is_set, object_id, refused, top_around, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import PurePath
-    from subprocess import CompletedProcess
 
 
 _SKIPPED = ("S", "s")
 """How ``git ls-files -v`` marks ``skip-worktree``, without and with ``assume-unchanged``."""
+_PACKAGE_FILE = "__init__.py"
+"""A file that git tracks if it tracks the package."""
 _MIN_SIMILARITY = 30
 """Similarity in per cent from which git's own rename detection is accepted."""
 
@@ -65,8 +65,7 @@ def _grep(folder: Path, *options: str) -> bytes | None:
 
 def is_object(identifier: str, content: bytes) -> bool:
     """Return whether a blob has this content."""
-    algorithm = hashlib.sha1 if len(identifier) == 40 else hashlib.sha256
-    return algorithm(b"blob %d\0" % len(content) + content).hexdigest() == identifier
+    return object_id(content, algorithm="sha1" if len(identifier) == 40 else "sha256") == identifier
 
 
 class Checkout:
@@ -98,21 +97,23 @@ class Checkout:
         return checkout
 
     @classmethod
-    def tracking(cls, folder: Path, name: str) -> Checkout | None:
-        """Return the checkout that contains ``folder`` if HEAD or the index has its file ``name``, otherwise None.
+    def tracking(cls, package: Path) -> Checkout | None:
+        """Return the checkout that contains a package if HEAD or the index has it, otherwise None.
 
         Raise what ``around`` raises.
         """
-        nearest = top_around(folder)
+        nearest = top_around(package)
         if nearest is None:
             return None
         # Of a file that HEAD has one process tells all.
-        answer = git(folder, "rev-parse", "--show-toplevel", "HEAD^{commit}", f"HEAD:./{name}")
+        answer = git(package, "rev-parse", "--show-toplevel", "HEAD^{commit}", f"HEAD:./{_PACKAGE_FILE}")
         top = os.fsdecode(answer.stdout.rstrip(b"\n").rsplit(b"\n", 2)[0])
         if answer.returncode == 0 and os.path.realpath(top) == os.path.realpath(nearest):
-            return cls(folder)
-        checkout = cls.around(folder)
-        return checkout if checkout is not None and checkout.has(name) else None
+            return cls(package)
+        checkout = cls.around(package)
+        names = [_PACKAGE_FILE]
+        is_tracked = checkout is not None and (checkout.committed(names) or checkout.staged(names))
+        return checkout if is_tracked else None
 
     def not_checked_out(self, paths: Iterable[Path]) -> list[Path]:
         """Return the tracked files at or below ``paths`` that git leaves out of the working tree (``skip-worktree``).
@@ -142,8 +143,7 @@ class Checkout:
     def checking_out(self, names: Sequence[PurePath]) -> tuple[str, ...]:
         """Return git's arguments for checking out folders and files that are left out, named from the top."""
         is_sparse, is_cone = (
-            git(self._folder, "config", "--type=bool", f"core.{key}").stdout.strip() == b"true"
-            for key in ("sparseCheckout", "sparseCheckoutCone")
+            is_set(self._folder, key) for key in ("core.sparseCheckout", "core.sparseCheckoutCone")
         )
         if not is_sparse or any(not name.parts for name in names):
             return ("sparse-checkout", "disable")
@@ -154,10 +154,6 @@ class Checkout:
         )
         return ("sparse-checkout", "add", *added)
 
-    def has(self, name: str) -> bool:
-        """Return whether HEAD or the index has a file."""
-        return bool(self.committed([name]) or self.staged([name]))
-
     def committed(self, names: Iterable[str]) -> dict[str, str]:
         """Return the object ids of the files in HEAD, empty before the first commit."""
         listing = git(self._folder, "ls-tree", "-r", "-z", "HEAD^{commit}", "--", *names)
@@ -165,7 +161,7 @@ class Checkout:
             if git(self._folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode:
                 self._require_unborn()
                 return {}
-            raise self._failed_as(listing)
+            raise refused(self._folder, listing)
         entries = (entry.split(b"\t", 1) for entry in listing.stdout.split(b"\0") if entry)
         return {os.fsdecode(name): meta.decode().split()[2] for meta, name in entries}
 
@@ -224,7 +220,7 @@ class Checkout:
         arguments = ("grep", "-l", "-z", "--no-textconv", "-E", "-e", pattern, "HEAD", "--", *names)
         answer = git(self._folder, *arguments)
         if answer.returncode > 1:
-            raise self._failed_as(answer)
+            raise refused(self._folder, answer)
         holding = os.fsdecode(answer.stdout).split("\0")
         return frozenset(name.removeprefix("HEAD:") for name in holding if name)
 
@@ -272,7 +268,7 @@ class Checkout:
         form = f"--format=%H %(trailers:key={key},valueonly,separator=%x20)"
         answer = git(self._folder, "log", "--no-walk", "--stdin", form, given=given)
         if answer.returncode:
-            raise self._failed_as(answer)
+            raise refused(self._folder, answer)
         lines = (line.split() for line in answer.stdout.decode(errors="replace").splitlines())
         return {commit: frozenset(values) for commit, *values in lines if values}
 
@@ -346,24 +342,18 @@ class Checkout:
     def _require_unborn(self) -> None:
         named = git(self._folder, "symbolic-ref", "--quiet", "HEAD")
         if named.returncode == 1:  # HEAD is detached.
-            raise self._failed("the commit of HEAD cannot be read")
+            raise unreadable(self._folder, "the commit of HEAD cannot be read")
         if named.returncode:
-            raise self._failed_as(named)
+            raise refused(self._folder, named)
         branch = os.fsdecode(named.stdout.strip())
         if git(self._folder, "show-ref", "--verify", "--quiet", branch).returncode == 0:
-            raise self._failed("the commit of HEAD cannot be read")
+            raise unreadable(self._folder, "the commit of HEAD cannot be read")
         path = os.fsdecode(self._ask("rev-parse", "--git-path", branch).rstrip(b"\n"))
         if os.path.lexists(self._folder / path):
-            raise self._failed(f"{branch} is broken")
+            raise unreadable(self._folder, f"{branch} is broken")
 
     def _ask(self, *arguments: str, settings: Mapping[str, str] | None = None) -> bytes:
         answer = git(self._folder, *arguments, settings=settings)
         if answer.returncode:
-            raise self._failed_as(answer)
+            raise refused(self._folder, answer)
         return answer.stdout
-
-    def _failed_as(self, answer: CompletedProcess[bytes]) -> TreeError:
-        return refused(self._folder, answer)
-
-    def _failed(self, reason: str) -> TreeError:
-        return unreadable(self._folder, reason)

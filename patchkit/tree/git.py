@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import RefusedRepositoryError, TreeError, UsageError
 
@@ -137,6 +137,28 @@ def commit_or_none(folder: Path, ref: str) -> str | None:
     """Return the id of the commit that ``ref`` names, or None if there is no such commit."""
     answer = git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     return answer.stdout.decode().strip() if answer.returncode == 0 else None
+
+
+def is_set(folder: Path, key: str, *, default: bool = False) -> bool:
+    """Return a setting of a repository that is true or false."""
+    words = ("config", "--type=bool", f"--default={str(default).lower()}", "--get", key)
+    return git(folder, *words).stdout.strip() == b"true"
+
+
+class RawChange(NamedTuple):
+    """A file that differs: its name, and git's modes and object ids before and after, zeros where it does not exist."""
+
+    name: str
+    modes: tuple[str, str]
+    ids: tuple[str, str]
+
+
+def raw_changes(output: bytes) -> Iterator[RawChange]:
+    """Yield what ``git diff-tree -z`` and ``git diff-index -z`` list."""
+    words = os.fsdecode(output).split("\0")
+    for meta, name in zip(words[::2], words[1::2], strict=False):
+        old_mode, new_mode, old, new, _ = meta.removeprefix(":").split()
+        yield RawChange(name, (old_mode, new_mode), (old, new))
 
 
 def place_of(folder: Path) -> str:
@@ -331,8 +353,7 @@ def tag_version(folder: Path, ref: str) -> str | None:
 _SINCE = re.compile(r"(.+)-(\d+)-(g[0-9a-f]+)")
 
 
-def object_id(content: bytes, kind: str = "blob") -> str:
+def object_id(content: bytes, kind: str = "blob", algorithm: str = "sha1") -> str:
     """Return the id that git gives an object of this kind and content."""
-    return hashlib.sha1(
-        b"%s %d\0%s" % (kind.encode(), len(content), content), usedforsecurity=False
-    ).hexdigest()
+    text = b"%s %d\0%s" % (kind.encode(), len(content), content)
+    return hashlib.new(algorithm, text, usedforsecurity=False).hexdigest()

@@ -8,7 +8,7 @@ import weakref
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from patchkit import memory
 from patchkit.errors import TreeError
@@ -22,25 +22,13 @@ from patchkit.tree.source import INVALID, parsed
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
+    from patchkit.tree.tree import Tree
+
 _Known = TypeVar("_Known", bound="Hashable")
 _RUNTIME = f"{mirror.RUNTIME.replace('.', '/')}/"
 _RUNTIMES = (_RUNTIME, f"{sglang.VENDORED_RUNTIME}/")
 _ENUMS = frozenset({"Enum", "IntEnum", "StrEnum"})
 _CALLED = re.compile(r"(?:(\w*)(\.)|\b)([A-Za-z_]\w*)\Z")
-
-
-class SourceTree(Protocol):
-    """The part of :class:`patchkit.tree.tree.Tree` that the audit reads through."""
-
-    def read(self, file: str) -> bytes | None:
-        """Return the file's bytes, or None if it does not exist."""
-
-    def files(self, folder: str, suffix: str) -> Sequence[str]:
-        """Return the files below ``folder`` that end in ``suffix``."""
-
-    def unread(self, folder: str) -> Sequence[str]:
-        """Return what ``files`` cannot list below ``folder``."""
-
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -249,7 +237,7 @@ def class_of_annotation(node: ast.expr | None) -> str | None:
     return None
 
 
-def read_sources(tree: SourceTree) -> dict[str, bytes]:
+def read_sources(tree: Tree) -> dict[str, bytes]:
     """Return the Python files that the audit covers, by name: the serving package and patchkit's runtime.
 
     The runtime is the vendored copy or, in a tree that imports it, the installed one.
@@ -441,29 +429,24 @@ class Program(Index):
 
 
 def linearised(
-    cls: _Known, parents: Callable[[_Known], list[_Known]], label: Callable[[_Known], str]
+    cls: _Known,
+    parents: Callable[[_Known], list[_Known]],
+    label: Callable[[_Known], str],
+    below: tuple[_Known, ...] = (),
 ) -> list[_Known]:
     """Return a class and its ancestors in Python's method resolution order (C3).
 
     Bases without such an order, which Python rejects, are listed depth first, each once. Raise TreeError if the bases
-    nest deeper than ``MAX_DEPTH``; ``label`` names the class in the message.
+    nest deeper than ``MAX_DEPTH``; ``label`` names the class in the message. ``below`` are the classes whose bases led
+    to this one.
     """
-    return _linearised(cls, parents, label, ())
-
-
-def _linearised(
-    cls: _Known,
-    parents: Callable[[_Known], list[_Known]],
-    label: Callable[[_Known], str],
-    below: tuple[_Known, ...],
-) -> list[_Known]:
     if len(below) > MAX_DEPTH:
         raise TreeError(
             f"{label(below[0])} has a chain of more than {MAX_DEPTH} base classes",
             advice="remove the file and try again",
         )
     direct = [base for base in dict.fromkeys(parents(cls)) if base != cls and base not in below]
-    chains = [_linearised(base, parents, label, (*below, cls)) for base in direct]
+    chains = [linearised(base, parents, label, (*below, cls)) for base in direct]
     flat = list(dict.fromkeys(entry for chain in chains for entry in chain))
     pending = [*map(list, chains), direct]
     order = [cls]

@@ -34,16 +34,16 @@ _LARGE = re.compile(rb"0[xXoObB]\w{%d}" % (MAX_BITS // 4))
 _COUNTED = re.compile(rb"[\w\x80-\xff]+|[^\w\x80-\xff \t\f\r]")
 
 
-class NoFileError(Exception):
+class NoFileError(OSError):
     """The path is a folder, a pipe or a device."""
 
 
-class TooLongError(Exception):
+class TooLongError(OSError):
     """The file has more than ``MAX_READ_BYTES`` bytes."""
 
 
 def read_whole(path: Path | str) -> bytes:
-    """Return the bytes of a file. Raise NoFileError, TooLongError or OSError if it cannot be read whole."""
+    """Return the bytes of a file. Raise OSError, such as NoFileError or TooLongError, if it cannot be read whole."""
     # A blocking open of a pipe would wait for a writer.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         status = os.fstat(file.fileno())

@@ -34,11 +34,6 @@ def _names() -> re.Pattern[bytes]:
     return re.compile(rf"\b(?:{names})\b|\bpatchkit\.runtime\b|\b_patchkit\b".encode())
 
 
-@cache
-def _decision() -> re.Pattern[bytes]:
-    return re.compile(rf"\b\w+_{FLAG}\b".encode())
-
-
 def decides(text: bytes) -> bool:
     """Return whether a file reads or makes the decision about the mirror."""
-    return _decision().search(text) is not None
+    return re.search(rf"\b\w+_{FLAG}\b".encode(), text) is not None

@@ -36,16 +36,15 @@ class MissingObjectError(TreeError):
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a tree object: its kind (``tree``, ``blob``, ``link``, ``commit`` for a submodule) and id."""
+    """One entry of a tree object: its kind, as in ``Fork.kind`` (``other`` for a submodule), and id."""
 
     kind: str
     id: str
     is_program: bool = False
 
 
-_FORK_KINDS = {"blob": FILE, "tree": FOLDER, "link": LINK}
-_KINDS = {b"40000": "tree", b"120000": "link", b"160000": "commit"}
-_MODES = {"tree": modes.FOLDER, "link": modes.LINK, "commit": modes.SUBMODULE}
+_KINDS = {b"40000": FOLDER, b"120000": LINK, b"160000": OTHER}
+_MODES = {FOLDER: modes.FOLDER, LINK: modes.LINK, OTHER: modes.SUBMODULE}
 
 
 class GitRepository:
@@ -132,9 +131,9 @@ class GitRepository:
 
     def at(self, tree: str, path: str) -> Entry | None:
         """Return the entry at a path below a tree object, or None."""
-        entry = Entry("tree", tree)
+        entry = Entry(FOLDER, tree)
         for part in path.split("/") if path else ():
-            below = self.entries(entry.id).get(part) if entry.kind == "tree" else None
+            below = self.entries(entry.id).get(part) if entry.kind == FOLDER else None
             if below is None:
                 return None
             entry = below
@@ -144,9 +143,9 @@ class GitRepository:
         """Return the package names under which the sources below a tree object import their serving package."""
         if tree not in self._own_names:
             entries = self.entries(tree).items()
-            files = (entry.id for name, entry in entries if entry.kind == "blob" and name.endswith(".py"))
+            files = (entry.id for name, entry in entries if entry.kind == FILE and name.endswith(".py"))
             folders = (
-                entry.id for name, entry in entries if entry.kind == "tree" and not name.startswith(".")
+                entry.id for name, entry in entries if entry.kind == FOLDER and not name.startswith(".")
             )
             names = own_names((self.object(file) or ("", b""))[1] for file in files)
             names = names.union(*map(self.own_names, folders))
@@ -191,7 +190,7 @@ class GitTree:
             for parent in PARENTS:
                 folder = posixpath.join(around, parent).rstrip("/")
                 entry = self.repository.at(top, folder)
-                below = self.repository.entries(entry.id) if entry and entry.kind == "tree" else {}
+                below = self.repository.entries(entry.id) if entry and entry.kind == FOLDER else {}
                 named = (posixpath.join(folder, name) for name in below if not name.startswith("."))
                 renamed = only_package(
                     (place for place in named if self._is_package(top, place)),
@@ -203,8 +202,8 @@ class GitTree:
 
     def _is_package(self, top: str, place: str) -> bool:
         entry = self.repository.at(top, place)
-        inside = self.repository.entries(entry.id) if entry and entry.kind == "tree" else {}
-        return "__init__.py" in inside and SERVING in inside and inside[SERVING].kind == "tree"
+        inside = self.repository.entries(entry.id) if entry and entry.kind == FOLDER else {}
+        return "__init__.py" in inside and SERVING in inside and inside[SERVING].kind == FOLDER
 
     @property
     def package_label(self) -> str:
@@ -235,12 +234,12 @@ class GitTree:
         """Return the blob id of ``file``, following links inside the package, or None."""
         seen = set()
         entry = self.repository.at(self.id, file)
-        while entry is not None and entry.kind == "link" and file not in seen:
+        while entry is not None and entry.kind == LINK and file not in seen:
             seen.add(file)
             link = os.fsdecode(self._content(entry.id, file))
             file = posixpath.normpath(posixpath.join(posixpath.dirname(file), link))
             entry = self.repository.at(self.id, file)
-        return entry.id if entry is not None and entry.kind == "blob" else None
+        return entry.id if entry is not None and entry.kind == FILE else None
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of ``file``, following links inside the package, or None if it does not exist."""
@@ -253,19 +252,20 @@ class GitTree:
         if entry is None:
             return modes.NO_FILE, None
         mode = _MODES.get(entry.kind, modes.PROGRAM if entry.is_program else modes.PLAIN)
-        return mode, self._content(entry.id, file) if entry.kind in {"blob", "link"} else None
+        return mode, self._content(entry.id, file) if entry.kind in {FILE, LINK} else None
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files below ``folder`` whose names end in ``suffix``, sorted."""
-        entry = self.repository.at(self.id, folder) if folder else Entry("tree", self.id)
-        if entry is None or entry.kind != "tree":
+        entry = self.repository.at(self.id, folder) if folder else Entry(FOLDER, self.id)
+        if entry is None or entry.kind != FOLDER:
             return []
         start = f"{folder}/" if folder else ""
         return sorted(start + name for name in self._below(entry.id) if name.endswith(suffix))
 
     def unread(self, folder: str) -> list[str]:
         """Return the links below ``folder`` that do not lead to a file of the package, sorted."""
-        links = (file for file in self.files(folder, "") if self._kind(file) == "link")
+        entries = ((file, self.repository.at(self.id, file)) for file in self.files(folder, ""))
+        links = (file for file, entry in entries if entry is not None and entry.kind == LINK)
         return [file for file in links if self.read(file) is None]
 
     def record(self) -> dict[str, bytes]:
@@ -280,19 +280,15 @@ class GitTree:
     def _found_record(self) -> tuple[str, dict[str, bytes]]:
         return found_record(GitFork(self.repository, self.ref, self.place), self.place)
 
-    def _kind(self, file: str) -> str | None:
-        entry = self.repository.at(self.id, file)
-        return entry.kind if entry is not None else None
-
     def _project(self, folder: str) -> bytes | None:
         blob = self.repository.object(f"{self.ref}:{posixpath.join(folder, project.FILE)}")
         return blob[1] if blob else None
 
     def _below(self, tree: str) -> Iterator[str]:
         for name, entry in self.repository.entries(tree).items():
-            if entry.kind in ("blob", "link"):
+            if entry.kind in (FILE, LINK):
                 yield name
-            elif entry.kind == "tree" and not name.startswith("."):
+            elif entry.kind == FOLDER and not name.startswith("."):
                 yield from (f"{name}/{below}" for below in self._below(entry.id))
 
     def _content(self, blob: str, file: str) -> bytes:
@@ -331,7 +327,7 @@ class GitFork:
         if not name:
             return FOLDER, self._top
         entry = self.repository.at(self._top, name) if self._top else None
-        return (_FORK_KINDS.get(entry.kind, OTHER), entry.id) if entry is not None else ("", "")
+        return (entry.kind, entry.id) if entry is not None else ("", "")
 
     def kind(self, name: str) -> str:
         """Return what a name is."""
@@ -362,7 +358,5 @@ def _entries(content: bytes, width: int) -> Iterator[tuple[str, Entry]]:
         position, mode = null + 1 + width, content[position:space]
         yield (
             name,
-            Entry(
-                _KINDS.get(mode, "blob"), content[null + 1 : position].hex(), mode == modes.PROGRAM.encode()
-            ),
+            Entry(_KINDS.get(mode, FILE), content[null + 1 : position].hex(), mode == modes.PROGRAM.encode()),
         )

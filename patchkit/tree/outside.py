@@ -7,7 +7,7 @@ import posixpath
 import stat
 from contextlib import suppress
 
-from patchkit.tree.git import git, top_around
+from patchkit.tree.git import git, is_set, top_around
 from patchkit.tree.modes import FILES, FOLDER, LINK, NO_FILE, PLAIN, PROGRAM
 from patchkit.tree.names import is_outside
 from patchkit.tree.objects import GitTree
@@ -41,8 +41,7 @@ def keeps_modes(tree: Tree) -> bool:
     """Return whether git goes by the permission to execute a file, which some file systems do not keep."""
     if not isinstance(tree, CheckoutTree) or top_around(tree.package) is None:
         return True
-    words = ("config", "--type=bool", "--default=true", "--get", "core.fileMode")
-    return git(tree.package, *words).stdout.strip() == b"true"
+    return is_set(tree.package, "core.fileMode", default=True)
 
 
 def content(tree: Tree, file: str) -> bytes | None:

@@ -439,7 +439,7 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise _unreadable(error.filename or path, error) from error
 
 
 def _unreadable(path: Path | str, error: OSError) -> TreeError:
@@ -465,14 +465,14 @@ def _read(path: Path | str) -> bytes | None:
             return read_whole(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError as error:
-        raise _unreadable(path, error) from error
     except TooLongError:
         raise TreeError(
             f"{path} has more than {MAX_READ_BYTES // 2**20} MiB", advice="remove it and try again"
         ) from None
     except NoFileError:
         pass
+    except OSError as error:
+        raise _unreadable(path, error) from error
     raise TreeError(f"{path} is a pipe, a socket or a device, not a file", advice="remove it and try again")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.plan.vendor import PACKAGE, VENDORED, is_vendored
-from patchkit.tree.limits import NoFileError, TooLongError, read_whole
+from patchkit.tree.limits import read_whole
 from patchkit.tree.nodes import bound_names, own_statements
 from patchkit.tree.sglang import files_of
 from patchkit.tree.source import parsed
@@ -105,7 +105,7 @@ def _with_linked_folders(site: Path) -> list[str]:
     paths = [str(site)]
     for link in sorted(site.glob("*.pth")):
         # Python skips an unreadable one, too.
-        with suppress(OSError, NoFileError, TooLongError):
+        with suppress(OSError):
             lines = map(str.strip, os.fsdecode(read_whole(link)).splitlines())
             places = [os.path.join(site, line) for line in lines if line]
             paths += [place for place in places if os.path.isdir(place) and place not in paths]

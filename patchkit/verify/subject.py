@@ -19,10 +19,10 @@ from patchkit.plan.record import Record, attributed
 from patchkit.plan.status import IN_PLACE
 from patchkit.transaction.candidates import Candidates
 from patchkit.transaction.current import current_or_none
-from patchkit.transaction.history import checkout_of
 from patchkit.transaction.resolve import unrecorded_edits
 from patchkit.transaction.store import Store
 from patchkit.tree.backends import Backends
+from patchkit.tree.checkout import Checkout
 from patchkit.tree.index import Program
 from patchkit.tree.sglang import serves
 from patchkit.tree.tree import CheckoutTree, OverlayTree
@@ -110,7 +110,7 @@ class Subject:
         """
         store, wanted = Store(self.tree.package), self._read_record[0].contents
         missing = frozenset(digest for digest in wanted if not store.has(digest))
-        checkout = checkout_of(self.tree.package) if missing else None
+        checkout = Checkout.tracking(self.tree.package) if missing else None
         if checkout is None:
             return missing
         is_made_up_for = self.originals_error is None or checkout.is_shallow
@@ -188,7 +188,7 @@ class Subject:
     @cached_property
     def lacks_history(self) -> bool:
         """Whether the original contents are not available because the clone is shallow."""
-        checkout = checkout_of(self.tree.package) if self.originals_error is not None else None
+        checkout = Checkout.tracking(self.tree.package) if self.originals_error is not None else None
         return checkout is not None and checkout.is_shallow
 
     @cached_property

@@ -1018,24 +1018,6 @@ def test_a_resolution_of_a_tree_without_git_is_kept_in_the_users_data_folder(
     assert answer_of("apply", other.root, "t-copy", "--resolved")["changed_files"] == [MIRROR]
 
 
-def test_resolutions_of_an_earlier_version_are_moved_out_of_the_cache_once(
-    checkout: CheckoutTree, own_cache: Path, tmp_path: Path
-) -> None:
-    resolved(checkout)
-    (kept,) = (checkout.root / ".git" / "patchkit" / "resolutions").iterdir()
-    recorded = json.loads(kept.read_text())
-    del recorded["found"]
-    former = own_cache / "resolutions"
-    former.mkdir()
-    (former / kept.name).write_text(json.dumps(recorded))
-    (former / "broken.json").write_text("{")
-    kept.unlink()
-    other = sibling(checkout, tmp_path)
-    assert answer_of("apply", other.root, "t-copy", "--resolved", "--dry-run")["changed_files"] == [MIRROR]
-    assert not former.exists()
-    assert answer_of("apply", other.root, "t-copy", "--resolved")["changed_files"] == [MIRROR]
-
-
 def test_a_resolution_that_cannot_be_stored_is_recorded(
     checkout: CheckoutTree,
 ) -> None:
@@ -1301,6 +1283,24 @@ def test_on_another_branch_nothing_is_to_be_recorded(checkout: CheckoutTree) -> 
     git(checkout.root, "checkout", "-q", "other")
     edit(checkout, MIRROR, b"depth = 1", b"depth = 2")
     assert REMOVED not in run("status", checkout.root).stdout
+
+
+def test_code_that_was_written_on_another_branch_is_recorded_by_the_command_that_resolved_names(
+    checkout: CheckoutTree,
+) -> None:
+    git(checkout.root, "branch", "other")
+    marked(checkout, "t-copy")
+    finish(checkout)
+    git(checkout.root, "commit", "-qam", "By hand, not recorded")
+    git(checkout.root, "stash", "-u", "-q")
+    git(checkout.root, "checkout", "-q", "other")
+    git(checkout.root, "checkout", "-", "--", f"python/sglang/{MIRROR}")
+    root = checkout.root
+    message = run("apply", root, "t-copy", "--resolved", "--allow-dirty", code=3).stderr
+    assert f"; patchkit resolve {root} --accept t-copy copy records the code there as your own\n" in message
+    run("resolve", root, "--accept", "t-copy", "copy")
+    assert state(checkout)["reason"] == "accepted by hand: copy"
+    assert "--accept" not in run("apply", root, "t-copy", "--resolved", "--allow-dirty").output
 
 
 # ---- resolutions and --commit -----------------------------------------------------------------------------------

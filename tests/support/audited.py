@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchkit.tree import tree
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -16,23 +18,11 @@ _MARK = re.compile(r"# finds (PK\d+)(?: (certain|likely|possible))?$")
 _DEFAULT_PLACE = "srt/managers/example.py"
 
 
-class MemoryTree:
-    """A tree that is a dictionary of files."""
+class MemoryTree(tree.MemoryTree):
+    """A tree that is a dictionary of texts."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
-        self._files = {name: text.encode() for name, text in files.items()}
-
-    def read(self, file: str) -> bytes | None:
-        return self._files.get(file)
-
-    def files(self, folder: str, suffix: str = ".py") -> list[str]:
-        return sorted(name for name in self._files if name.startswith(f"{folder}/") and name.endswith(suffix))
-
-    def record(self) -> dict[str, bytes]:
-        return {}
-
-    def unread(self, folder: str) -> list[str]:
-        return []
+        super().__init__({name: text.encode() for name, text in files.items()})
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support.toys import COPIES, DEPTH, MIRROR, SOURCES, apply, git
 
-from patchkit.transaction.history import REVERTED, Original, checkout_of, new_files, originals_of
+from patchkit.transaction.history import REVERTED, Original, new_files, originals_of
+from patchkit.tree.checkout import Checkout
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def test_the_content_from_before_the_patches(
 ) -> None:
     make(checkout)
     tree = open_tree(checkout.root)
-    around = checkout_of(tree.package)
+    around = Checkout.tracking(tree.package)
     assert around is not None
     assert originals_of(tree, around, [MIRROR]) == {MIRROR: Original(content, patches)}
     assert originals_of(tree, around, []) == {}
@@ -112,7 +113,7 @@ def test_a_patched_file_that_was_moved_has_the_content_from_before_under_its_for
     git(checkout.root, "mv", f"python/sglang/{MIRROR}", f"python/sglang/{MOVED}")
     commit(checkout)
     tree = open_tree(checkout.root)
-    around = checkout_of(tree.package)
+    around = Checkout.tracking(tree.package)
     assert around is not None
     assert originals_of(tree, around, [MOVED]) == {MOVED: Original(SOURCES[MIRROR], BOTH)}
 
