@@ -20,6 +20,7 @@ from patchkit.codemods.kinds.none_guard import NoneGuard
 from patchkit.codemods.kinds.rewrite import Rewrite
 from patchkit.plan.build import make_plan
 from patchkit.tree import index, mirror
+from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from patchkit.findings.finding import Finding
     from patchkit.findings.report import Report
     from patchkit.patchset.patch import Edit, Patch
-    from patchkit.tree.tree import OverlayTree, Tree
+    from patchkit.tree.tree import Tree
 
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
@@ -66,15 +67,20 @@ def _indexed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "index_module", functools.lru_cache(maxsize=None)(index.index_module))
 
 
-def without(patch: Patch, edit: Edit) -> tuple[Patch, ...]:
-    """Return the patches without a guard, and without the edit that keeps what it guards from ever being None."""
+def without(whole: OverlayTree, patch: Patch, edit: Edit) -> OverlayTree:
+    """Return the patched release without a guard, and without the edit that keeps what it guards from being None."""
     gone = {(patch.id, edit.name)}
     if "extend_seq_lens_cpu" in msgspec.json.encode(edit.kind).decode():
         gone.add(LISTS)
-    return tuple(
-        msgspec.structs.replace(one, edits=tuple(it for it in one.edits if (one.id, it.name) not in gone))
+    files = {file for one in PATCHES for it in one.edits if (one.id, it.name) in gone for file in it.files}
+    # In other files the edits are what they are.
+    here = (
+        msgspec.structs.replace(one, edits=edits, requires=(), upstream_when=())
         for one in PATCHES
+        if (edits := tuple(it for it in one.edits if files & {*it.files} and (one.id, it.name) not in gone))
     )
+    changed = texts(after(make_plan(whole.below, tuple(here))))
+    return OverlayTree(whole, {file: text for file, text in changed.items() if file in files})
 
 
 def guarding() -> list[tuple[Patch, Edit]]:
@@ -87,12 +93,12 @@ def guarding() -> list[tuple[Patch, Edit]]:
     ]
 
 
-def mutants(releases: Releases, whole: OverlayTree, edits: Sequence[tuple[Patch, Edit]]) -> Iterator[Mutant]:
+def mutants(whole: OverlayTree, edits: Sequence[tuple[Patch, Edit]]) -> Iterator[Mutant]:
     """Yield the patched release without each of the edits that guards a read of the mirror."""
     for patch, edit in edits:
-        tree = after(make_plan(releases.tree(REFERENCE), without(patch, edit)))
-        for file, text in texts(whole).items():
-            mutant = texts(tree).get(file, text)
+        tree = without(whole, patch, edit)
+        for file, mutant in texts(tree).items():
+            text = texts(whole)[file]
             if mutant != text and (lines := unguarded(text.decode(), mutant.decode())):
                 yield Mutant(f"{patch.id} {edit.name}", file, lines, tree)
 
@@ -126,7 +132,7 @@ def test_the_audit_reports_the_site_of_every_guard_that_is_taken_out(
 ) -> None:
     whole = releases.patched(REFERENCE)
     known = {finding.fingerprint for finding in audit(whole).findings}
-    taken_out = list(mutants(releases, whole, guarding()[first::SHARES]))
+    taken_out = list(mutants(whole, guarding()[first::SHARES]))
     survivors = [
         f"{mutant.name} ({mutant.file}:{min(mutant.lines)})"
         for mutant in taken_out

@@ -50,7 +50,7 @@ def test_what_default_patches_touch_does_with_default_settings_what_it_did_at_no
     releases: Releases, release: str
 ) -> None:
     before, after = as_released(releases, release), with_patches(releases, "defaults", DEFAULT, release)
-    changed = touched(releases.imported(release).package, releases.applied(release, *DEFAULT).package)
+    changed = touched(releases.tree(release).package, releases.applied(release, *DEFAULT).package)
     every = set(changed.functions.values())
     driven: set[str] = set()
     found: list[str] = []

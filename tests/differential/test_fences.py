@@ -14,9 +14,11 @@ Both = tuple["DrivenTree", "DrivenTree"]
 LOOPS = pytest.mark.parametrize("kind", ["overlap", "prefill", "decode"])
 
 
-before_and_after = without_and_with_each("26380", ["0.5.11", "0.5.12.post1", "0.5.13"])
+before_and_after = without_and_with_each("26380", ["0.5.11", "0.5.12.post1", "0.5.13"], alone=True)
 # 0.5.14 has events of its own, and waits for them when an iteration begins.
-loops = without_and_with_each("26380", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14", "0.5.15.post1"])
+loops = without_and_with_each(
+    "26380", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14", "0.5.15.post1"], alone=True
+)
 
 
 def unordered(done: list[list[Any]]) -> list[list[Any]]:

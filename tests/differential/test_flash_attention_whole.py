@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.driven.graph_sessions import CONTEXT, REQUESTS, sessions
-from support.driven.trees import DEFAULT, DrivenTree, with_patches
 from support.sweeps import examples
 
 if TYPE_CHECKING:
-    from support.releases import Releases
+    from support.driven.trees import DrivenTree
 
 WHOLE = "29343"
 PAGE_SIZES = (1, 16, 64)
@@ -45,14 +44,14 @@ Sessions = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def whole(releases: Releases) -> DrivenTree:
-    return with_patches(releases, "whole", (*DEFAULT, WHOLE))
+def whole(opted_out: DrivenTree) -> DrivenTree:
+    return opted_out
 
 
 @pytest.fixture(scope="module")
-def later(releases: Releases) -> DrivenTree:
+def later(hardened_opted_out: DrivenTree) -> DrivenTree:
     """The release whose graphs read from a buffer where a window's keys are written."""
-    return with_patches(releases, "later whole", (*DEFAULT, WHOLE), "0.5.13")
+    return hardened_opted_out
 
 
 @st.composite

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.backdated import backdate, lay_out
 from support.driven.graph_sessions import sessions
-from support.driven.trees import DrivenTree, ProbeError, as_released, with_patches
+from support.driven.trees import DEFAULT, OPTIONAL, DrivenTree, ProbeError, as_released, with_patches
 from support.releases import REFERENCE, run
 from support.sweeps import examples
 
@@ -207,7 +207,7 @@ def test_a_multi_latent_verify_is_planned_as_before_and_waited_for_once(
 
 @pytest.fixture(scope="module")
 def having_opted_out(releases: Releases) -> DrivenTree:
-    return with_patches(releases, "having opted out", ("27689",), "0.5.14")
+    return with_patches(releases, "having opted out", (*DEFAULT, *OPTIONAL), "0.5.14")
 
 
 @EXAMPLES

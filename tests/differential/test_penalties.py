@@ -25,7 +25,7 @@ SUCCESSOR = "0.5.14"
 @pytest.fixture(scope="module", params=["0.5.11", "0.5.12.post1", "0.5.13.post1"])
 def before_and_after(request: pytest.FixtureRequest, releases: Releases) -> tuple[DrivenTree, DrivenTree]:
     """Each release without and with the patches."""
-    return without_and_with(releases, request.param, "28397")
+    return without_and_with(releases, request.param, "28397", alone=True)
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,6 @@ def test_no_step_with_a_penalty_waits(before_and_after: tuple[DrivenTree, Driven
 
 
 def test_with_the_mirror_freed_nothing_in_the_preparation_waits(releases: Releases) -> None:
-    _, freed = without_and_with(releases, REFERENCE, "28397", "26128")
+    _, freed = without_and_with(releases, REFERENCE, "28397", "26128", alone=True)
     steps = freed.ask("penalties.session", *COUNTED, VOCABULARY)["steps"]
     assert [step["waits in the preparation"] for step in steps] == [[], []]

@@ -14,7 +14,7 @@ TOKENS = 4
 OWN = [[2] * TOKENS, [3], [2] * TOKENS]
 FIRST = [[1] * TOKENS, [2], [1] * TOKENS]
 
-before_and_after = without_and_with_each("34238", ["0.5.12.post1", "0.5.17"])
+before_and_after = without_and_with_each("34238", ["0.5.12.post1", "0.5.17"], alone=True)
 
 
 def test_a_rank_of_a_rocm_server_accepts_what_the_first_one_does(

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 Acts = list[list[Any]]
 MOST = 4
 
-before_and_after = without_and_with_each("pk-step-relay", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"])
+before_and_after = without_and_with_each(
+    "pk-step-relay", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14"], alone=True
+)
 captured_before_and_after = without_and_with_each("pk-step-relay", ["0.5.16", "0.5.18"])
 # Their prefills take decoding requests along.
 mixing_before_and_after = without_and_with_each("pk-step-relay", ["0.5.19", "0.5.23"])

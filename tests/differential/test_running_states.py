@@ -10,7 +10,7 @@ from support.driven.fixtures import without_and_with_each
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
 
-before_and_after = without_and_with_each("24954", ["0.5.12.post1"])
+before_and_after = without_and_with_each("24954", ["0.5.12.post1"], alone=True)
 
 
 def test_a_new_request_starts_empty_in_a_slot_that_a_finished_one_still_writes(

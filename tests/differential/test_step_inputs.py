@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Case = dict[str, Any]
 
 before_and_after = without_and_with_each(
-    "pk-step-inputs", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14", "0.5.16", "0.5.18", "0.5.21"]
+    "pk-step-inputs", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14", "0.5.16", "0.5.18", "0.5.21"], alone=True
 )
 
 

@@ -133,7 +133,7 @@ def story(
     return made
 
 
-@pytest.mark.parametrize("seed", swept(range(24), {1, 2}.__contains__))
+@pytest.mark.parametrize("seed", swept(range(24), (1).__eq__))
 def test_a_remembered_cell_is_the_one_computed_afresh(story: Story, seed: int) -> None:
     """Whatever changed: a file of a patch, where a name is defined, settings, a patch, the history or the tool."""
     drawn = random.Random(seed)

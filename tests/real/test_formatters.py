@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ruff.__main__ import find_ruff_bin
-from support.releases import PATCHES, REFERENCE, Releases
+from support.releases import HAVING, PATCHES, REFERENCE, Releases
 
 from patchkit.plan.build import make_plan
 from patchkit.tree.tree import open_tree
@@ -60,7 +60,7 @@ def before_and_after(
 
 
 @pytest.fixture(
-    scope="module", params=[REFERENCE, "0.5.13", pytest.param("backdated", marks=pytest.mark.sweep)]
+    scope="module", params=[REFERENCE, HAVING[-1], pytest.param("backdated", marks=pytest.mark.sweep)]
 )
 def plan(request: pytest.FixtureRequest, releases: Releases, backdated: OverlayTree) -> Plan:
     """The plan for a release of either kind, and for the files of upstream's main as the release's folder has them."""

@@ -29,11 +29,7 @@ from patchkit.tree.sglang import module_of, serves
 from patchkit.verify.checks import loading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from patchkit.tree.tree import CheckoutTree
-
-    Importing = Callable[..., dict[str, list[Any]]]
 
 PROJECT = f"""
 [build-system]
@@ -101,33 +97,14 @@ def empty(fork: CheckoutTree, tmp_path_factory: pytest.TempPathFactory) -> Empty
     return Empty(tmp_path_factory.mktemp("empty"), built)
 
 
-@pytest.fixture
-def imported(empty: Empty, monkeypatch: pytest.MonkeyPatch) -> Importing:
-    """Return what imports modules there as a check does: it returns their errors, each a line and a text."""
-    monkeypatch.setattr(sys, "executable", str(empty.python))
-    monkeypatch.setenv("PYTHONPATH", str(empty.seen))
-    monkeypatch.chdir(empty.site)
-
-    def errors(*modules: str) -> dict[str, list[Any]]:
-        request = {"path": str(empty.site), "modules": modules, "contents": {}}
-        with tempfile.TemporaryFile() as channel, tempfile.TemporaryFile() as stderr:
-            code = loading._import(request, channel, stderr)
-            assert code == 0, loading._text(stderr)
-            errors: dict[str, list[Any]] = json.loads(loading._text(channel))["errors"]
-        return errors
-
-    return errors
-
-
-def test_patchkit_is_not_there_and_the_runtime_is_the_wheels(empty: Empty, imported: Importing) -> None:
+def test_patchkit_is_not_there_and_the_runtime_is_the_wheels(empty: Empty) -> None:
     code = "import importlib.util as u; print(u.find_spec('patchkit'), bool(u.find_spec('torch')))"
     assert empty.run("-c", code, stdout=subprocess.PIPE).stdout == b"None True\n"
     assert (empty.site / "sglang" / "_patchkit" / "runtime" / "api_1.py").is_file()
-    assert imported("sglang._patchkit.runtime.api_1") == {}
 
 
-def test_every_patched_module_of_the_wheel_is_imported_with_stand_ins(
-    fork: CheckoutTree, empty: Empty, imported: Importing
+def test_every_patched_module_of_the_wheel_is_imported_with_stand_ins_and_one_that_would_need_patchkit_is_not(
+    fork: CheckoutTree, empty: Empty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patched = {edit["file"] for patch in answer("status", fork.root)["patches"] for edit in patch["edits"]}
     there = sorted(file for file in patched if serves(file) and fork.read(file) is not None)
@@ -135,13 +112,18 @@ def test_every_patched_module_of_the_wheel_is_imported_with_stand_ins(
     backends = [f"sglang._patchkit.backends.{name.removesuffix('.py')}" for name in inside]
     assert len(there) > 15
     assert len(backends) > 5
-    assert imported(*map(module_of, there), *backends) == {}
-
-
-def test_a_module_that_would_need_patchkit_is_an_error_there(empty: Empty, imported: Importing) -> None:
     (empty.site / "sglang" / "srt" / "needing.py").write_text("from patchkit.runtime import api_1\n")
-    (error,) = imported("sglang.srt.needing").items()
-    assert error == ("sglang.srt.needing", [1, "ModuleNotFoundError: No module named 'patchkit'"])
+    modules = ("sglang._patchkit.runtime.api_1", *map(module_of, there), *backends, "sglang.srt.needing")
+    # As a check imports them.
+    monkeypatch.setattr(sys, "executable", str(empty.python))
+    monkeypatch.setenv("PYTHONPATH", str(empty.seen))
+    monkeypatch.chdir(empty.site)
+    request = {"path": str(empty.site), "modules": modules, "contents": {}}
+    with tempfile.TemporaryFile() as channel, tempfile.TemporaryFile() as stderr:
+        code = loading._import(request, channel, stderr)
+        assert code == 0, loading._text(stderr)
+        errors = json.loads(loading._text(channel))["errors"]
+    assert errors == {"sglang.srt.needing": [1, "ModuleNotFoundError: No module named 'patchkit'"]}
 
 
 def test_the_tree_that_it_was_built_from_verifies_and_is_taken_back(

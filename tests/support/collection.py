@@ -16,7 +16,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from patchkit import memory
-from support.sweeps import release_of, representative
+from support.sweeps import one_of, release_of, representative
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -40,6 +40,9 @@ _LONGEST = (
     *(f"tests/real/test_{name}.py" for name in ("releases", "drift", "start_up")),
     *("tests/audit/test_mutation.py", "tests/doctor/", "tests/real/", "tests/verify/", "tests/audit/"),
 )
+
+_EVERY_SHAPE = "tests/differential/test_default_servers.py"
+"""The driven trees of which each function that default patches touch runs."""
 
 _LONG = (
     # What is stopped at each step, or waited for by many processes.
@@ -288,14 +291,23 @@ def _release(item: pytest.Item) -> str:
     return release_of(item.callspec.params.values()) if hasattr(item, "callspec") else ""
 
 
+def _is_borrowed(item: pytest.Item) -> bool:
+    """Return whether a module has the test from another one, in which it runs as well."""
+    return isinstance(item, pytest.Function) and item.function.__module__ != item.module.__name__
+
+
 def _mark_sweeps(items: list[pytest.Item]) -> None:
-    """Mark the tests of releases that others represent, where a function or its fixtures have several."""
+    """Mark the tests of releases that others represent, where a function has several, and those that are borrowed."""
     releases: dict[str, dict[pytest.Item, str]] = {}
     for item in items:
+        if _is_borrowed(item):
+            item.add_marker(pytest.mark.sweep)
         if item.get_closest_marker("release") and (release := _release(item)):
             releases.setdefault(item.nodeid.partition("[")[0], {})[item] = release
-    for of_one in releases.values():
+    for function, of_one in releases.items():
         chosen = representative(of_one.values())
+        if function.startswith("tests/differential/") and not function.startswith(_EVERY_SHAPE):
+            chosen = one_of(chosen, function.partition("::")[0])
         for item in of_one:
             if of_one[item] not in chosen:
                 item.add_marker(pytest.mark.sweep)
@@ -305,6 +317,8 @@ def _unrepresented(items: list[pytest.Item]) -> list[str]:
     """Return the functions all of whose tests are sweeps."""
     swept: dict[str, bool] = {}
     for item in items:
+        if _is_borrowed(item):
+            continue
         function = item.nodeid.partition("[")[0]
         swept[function] = swept.get(function, True) and item.get_closest_marker("sweep") is not None
     return [function for function, every in swept.items() if every]

@@ -26,17 +26,21 @@ from click.testing import CliRunner
 from filelock import FileLock
 
 from patchkit.cli import main
+from patchkit.findings.finding import Confidence
 from patchkit.patchset import load
 from patchkit.plan.build import inspect, make_plan
 from patchkit.tree.tree import CheckoutTree, OverlayTree, Tree, open_tree
+from patchkit.verify import engine
+from patchkit.verify.subject import Criteria, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from click.testing import Result
+    from click.testing import Result as Reply
 
     from patchkit.patchset.patch import Patch
     from patchkit.plan.status import Plan
+    from patchkit.verify.result import Result
 
 LACKING = ("0.5.11", "0.5.12", "0.5.12.post1")
 """Releases that have none of upstream's pull requests."""
@@ -133,7 +137,7 @@ def _download(version: str, cache: Path) -> None:
 
 
 def unpack(version: str, folder: Path) -> None:
-    """Unpack a wheel's Python files and metadata below ``folder``, with the wheel's modes."""
+    """Unpack a wheel's Python files and metadata below ``folder``, with the wheel's modes, so that it is importable."""
     with zipfile.ZipFile(wheel(version)) as archive:
         for member in archive.infolist():
             is_code = member.filename.startswith("sglang/") and member.filename.endswith(".py")
@@ -142,6 +146,10 @@ def unpack(version: str, folder: Path) -> None:
             if is_code or member.filename.startswith(f"sglang-{version}.dist-info/"):
                 path = Path(archive.extract(member, folder))
                 path.chmod((member.external_attr >> 16) & 0o777 or 0o644)
+    # Compiled from these at serving time; their absence fails at import.
+    for kernels in (folder / "sglang" / name for name in ("jit_kernel", "kernels/jit")):
+        for sources in (kernels / "csrc", kernels / "include") if kernels.is_dir() else ():
+            sources.mkdir(exist_ok=True)
 
 
 _SAME: dict[bytes, bytes] = {}
@@ -188,17 +196,13 @@ class Releases:
         return UnchangingTree(root=made.root, package=made.package)
 
     @functools.cache  # noqa: B019
-    def imported(self, version: str) -> CheckoutTree:
-        """Return a release for processes that import it, which may add folders to it."""
-        return self._once(f"{version}-imported", lambda folder: self.copy(version, folder))
-
-    @functools.cache  # noqa: B019
     def applied(self, version: str, *patches: str) -> CheckoutTree:
         """Return a release to which the command applied patches and those that they require."""
         named = hashlib.sha256(" ".join(sorted(patches)).encode()).hexdigest()[:16]
 
         def make(folder: Path) -> None:
-            run("apply", self.copy(version, folder).root, *patches)
+            # With the release's own files, in the place of which the command puts others.
+            run("apply", _copied(self.tree(version), folder, "-al").root, *patches)
 
         return self._once(f"{version}-{named}", make)
 
@@ -224,11 +228,14 @@ class Releases:
 
     def copy(self, version: str, folder: Path, *patches: str) -> CheckoutTree:
         """Return a release unpacked below ``folder``, with ``patches`` as ``applied``, for one test to change."""
-        folder.mkdir(parents=True, exist_ok=True)
-        tree = self.applied(version, *patches) if patches else self.tree(version)
-        # A quarter of shutil.copytree's time, for thousands of files.
-        subprocess.run(["cp", "-a", f"{tree.root}/.", folder], check=True)
-        return open_tree(folder)
+        return _copied(self.applied(version, *patches) if patches else self.tree(version), folder, "-a")
+
+
+def _copied(tree: CheckoutTree, folder: Path, how: str) -> CheckoutTree:
+    folder.mkdir(parents=True, exist_ok=True)
+    # A quarter of shutil.copytree's time, for thousands of files.
+    subprocess.run(["cp", how, f"{tree.root}/.", folder], check=True)
+    return open_tree(folder)
 
 
 def after(plan: Plan) -> OverlayTree:
@@ -265,7 +272,7 @@ def without_record(prints: Mapping[str, tuple[int, str]]) -> dict[str, tuple[int
     return {name: value for name, value in prints.items() if own.isdisjoint(name.split("/"))}
 
 
-def run(*arguments: object, code: int = 0) -> Result:
+def run(*arguments: object, code: int = 0) -> Reply:
     """Run a patchkit command; assert that its exit code is ``code``."""
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     assert result.exit_code == code, (result.output, result.exception)
@@ -281,6 +288,13 @@ def states_in(reply: Mapping[str, Any]) -> dict[str, str]:
     """Return each patch's state in a command's answer, except patches for later releases."""
     later = (*OF_LATER_RELEASES, *OF_LATER_CODE)
     return {patch["id"]: patch["state"] for patch in reply["patches"] if patch["id"] not in later}
+
+
+def checked(root: Path, name: str) -> Result:
+    """Return the result of one check of a tree, with all patches: the others of a verify take most of its time."""
+    subject = Subject(open_tree(root), tuple(load.patches()), Criteria(Confidence.LIKELY))
+    (check,) = (check for check in engine.all_checks() if check.name == name)
+    return engine._run(check, subject)[0]
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
-from support.releases import HAVING, LACKING, LATEST, PATCHES, REFERENCE, after, answer, run, texts
+from support.releases import HAVING, LACKING, LATEST, PATCHES, REFERENCE, after, checked, run, texts
 from support.sweeps import swept
 
 from patchkit.plan.build import make_plan
@@ -437,12 +437,10 @@ def test_a_statement_of_a_patch_moved_above_what_it_needs_is_named(
     index = next(n for n, line in enumerate(lines) if "self.needs_cpu_seq_lens = needs_cpu_seq_lens" in line)
     lines[index] = lines[index].replace("= needs", "= self.device is None or needs")
     path.write_text("".join(lines), encoding="utf-8")
-    checks = {each["check"]: each for each in answer("verify", tree.root, code=1)["checks"]}
-    assert checks["reads"]["findings"] == []
+    assert checked(tree.root, "reads").findings == ()
     start = next(n for n, line in enumerate(lines) if "self.future_ct = 0" in line)
     lines.insert(start, lines.pop(index))
     path.write_text("".join(lines), encoding="utf-8")
-    checks = {each["check"]: each for each in answer("verify", tree.root, code=1)["checks"]}
-    (finding,) = checks["reads"]["findings"]
-    assert (finding["function"], finding["expression"]) == ("FutureMap.__init__", "self.device")
-    assert finding["line"] == start + 1
+    (finding,) = checked(tree.root, "reads").findings
+    assert (finding.function, finding.expression) == ("FutureMap.__init__", "self.device")
+    assert finding.line == start + 1

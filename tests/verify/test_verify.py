@@ -17,7 +17,7 @@ import pytest
 from markupsafe import escape
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
 from support.driven.trees import DEFAULT
-from support.releases import PATCHES, REFERENCE, Releases, answer, run
+from support.releases import PATCHES, REFERENCE, Releases, answer, checked, run
 
 import patchkit
 from patchkit.audit import engine
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from patchkit.findings.report import Report
     from patchkit.tree.tree import CheckoutTree
-    from patchkit.verify.result import Verdict
+    from patchkit.verify.result import Result, Verdict
 
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
@@ -101,11 +101,13 @@ class Damaged:
         assert [check["check"] for check in checks] == CHECKS
         return {check["check"]: check for check in checks}
 
-    def messages(self, check: str) -> str:
-        """Verify, which has to fail, and return the messages of the one check that the test is about."""
-        result = self.verify()[check]
-        assert result["outcome"] == "failed"
-        return "\n".join(f"{finding['file']}: {finding['message']}" for finding in result["findings"])
+    def check(self, name: str) -> Result:
+        """Return the result of the one check that the test is about."""
+        return checked(self.tree.root, name)
+
+    def messages(self, name: str) -> str:
+        """Return the messages of a check, which has to fail."""
+        return "\n".join(f"{finding.file}: {finding.message}" for finding in self.check(name).findings)
 
 
 @pytest.fixture(scope="module")
@@ -216,8 +218,7 @@ def test_a_forks_own_backend_with_the_hook_is_fine(patched: Damaged) -> None:
     path = patched.tree.package / MHA
     own = f"\n\nclass OwnBackend(TRTLLMHAAttnBackend):\n    def {HOOK}(self, spec_info, cuda_graph_bs):\n        pass\n"
     patched.write(path, path.read_bytes() + own.encode())
-    results = patched.verify(code=0)
-    assert results["hooks"]["outcome"] == results["signatures"]["outcome"] == "passed"
+    assert patched.check("hooks").findings == patched.check("signatures").findings == ()
 
 
 REPLAY = """\
@@ -255,20 +256,21 @@ def test_a_subclass_that_inherits_an_opt_out_and_breaks_is_named_with_the_remedy
     assert "`needs_cpu_seq_lens = True` on OwnBackend" in read["guard"]
 
 
-def test_a_subclass_that_only_falls_back_is_noted(audited: Damaged, own_backend: Path) -> None:
+def test_a_subclass_that_only_falls_back_is_noted(patched: Damaged, own_backend: Path) -> None:
     guard = "if seq_lens_cpu is None:\n            seq_lens_cpu = seq_lens.cpu()"
     own_backend.write_text(REPLAY.replace("GUARD", guard))
-    (note,) = audited.verify(code=0)["opt-outs"]["notes"]
+    (note,) = patched.check("opt-outs").notes
     assert "OwnBackend" in note
     assert "only where it is present" in note
 
 
-def test_a_subclass_that_keeps_the_mirror_is_fine(audited: Damaged, own_backend: Path) -> None:
+def test_a_subclass_that_keeps_the_mirror_is_fine(patched: Damaged, own_backend: Path) -> None:
     keeps = "class OwnBackend(TritonAttnBackend):\n    needs_cpu_seq_lens = True\n"
     own_backend.write_text(
         REPLAY.replace("        GUARD\n", "").replace("class OwnBackend(TritonAttnBackend):\n", keeps)
     )
-    assert audited.verify(code=0)["opt-outs"]["notes"] == []
+    result = patched.check("opt-outs")
+    assert result.findings == result.notes == ()
 
 
 def test_applying_names_the_subclasses_that_inherit_an_opt_out(releases: Releases, tmp_path: Path) -> None:
@@ -296,9 +298,9 @@ def test_what_the_tree_had_before_any_patch_is_a_note(patched: Damaged, own_back
         "from sglang.srt.layers.attention.flashinfer_backend import FlashInferAttnBackend\n\n\n"
         "class OwnBackend(FlashInferAttnBackend):\n    needs_cpu_seq_lens = False\n"
     )
-    hooks = patched.verify(code=0)["hooks"]
-    assert hooks["findings"] == []
-    assert any("predates the patches" in note and "OwnBackend" in note for note in hooks["notes"])
+    hooks = patched.check("hooks")
+    assert hooks.findings == ()
+    assert any("predates the patches" in note and "OwnBackend" in note for note in hooks.notes)
 
 
 def test_a_class_that_takes_anything_makes_no_other_class_a_callee(patched: Damaged) -> None:
@@ -307,7 +309,7 @@ def test_a_class_that_takes_anything_makes_no_other_class_a_callee(patched: Dama
     for name in (b"init_forward_metadata_capture_cuda_graph", b"init_forward_metadata_replay_cuda_graph"):
         own += b"    def %s(self, *args, **kwargs):\n        pass\n\n" % name
     patched.write(path, path.read_bytes() + own)
-    assert patched.verify(code=0)["signatures"]["outcome"] == "passed"
+    assert patched.check("signatures").findings == ()
 
 
 def test_a_renamed_parameter_that_a_caller_names_is_found(patched: Damaged) -> None:
@@ -397,7 +399,8 @@ def test_a_file_cut_off_in_a_statement_is_named_with_its_line(patched: Damaged) 
     text = path.read_bytes()
     patched.write(path, text[: text.index(b"def filter_batch(") + len(b"def filter_batch(")])
     results = patched.verify()
-    assert f"{BATCH}: not valid Python" in patched.messages("compile")
+    assert any("not valid Python" in finding["message"] for finding in results["compile"]["findings"])
+    assert {finding["file"] for finding in results["compile"]["findings"]} == {BATCH}
     assert results["postconditions"]["outcome"] == "skipped"
 
 

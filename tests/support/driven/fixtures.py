@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.driven import trees
-from support.releases import OF_LATER_RELEASES
+from support.releases import LATEST, OF_LATER_RELEASES, REFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,22 +15,30 @@ if TYPE_CHECKING:
     from support.releases import Releases
 
 
+_EVERY = (*trees.DEFAULT, *trees.OPTIONAL)
+_SHARED = {REFERENCE: _EVERY, trees.SUCCESSOR: _EVERY, "0.5.14": _EVERY, LATEST: trees.DEFAULT}
+"""Patches of the releases that other tests drive with so many; to apply them takes as long as ten single ones."""
+
+
 def without_and_with(
-    releases: Releases, version: str, *patches: str
+    releases: Releases, version: str, *patches: str, alone: bool = False
 ) -> tuple[trees.DrivenTree, trees.DrivenTree]:
-    """Return a release unpatched, and with patches."""
+    """Return a release unpatched, and with patches, beside which it may have others unless they are to be alone."""
     before = trees.as_released(releases, version)
+    shared = () if alone else _SHARED.get(version, ())
+    if {*patches} <= {*shared}:
+        patches = shared
     return before, trees.with_patches(releases, "after", patches, version)
 
 
-def without_and_with_each(patch: str, versions: Sequence[str]) -> Any:
+def without_and_with_each(patch: str, versions: Sequence[str], *, alone: bool = False) -> Any:
     """Return a module's fixture: each of the releases unpatched, and with the patch that it lacks."""
 
     @pytest.fixture(scope="module", params=versions)
     def before_and_after(
         request: pytest.FixtureRequest, releases: Releases
     ) -> tuple[trees.DrivenTree, trees.DrivenTree]:
-        return without_and_with(releases, request.param, patch)
+        return without_and_with(releases, request.param, patch, alone=alone)
 
     return before_and_after
 

@@ -239,7 +239,7 @@ def stop_nursery() -> None:
 
 def as_released(releases: Releases, version: str) -> DrivenTree:
     """Return a release, unpatched."""
-    return SharedTree(version, lambda: releases.imported(version).root)
+    return SharedTree(version, lambda: releases.tree(version).root)
 
 
 def unpatched(releases: Releases) -> DrivenTree:

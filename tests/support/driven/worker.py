@@ -105,11 +105,6 @@ def _enter(tree: str) -> None:
 
     sys.path_hooks.insert(0, finder)
     sys.path.insert(0, tree)
-    # Compiled from these at serving time; their absence fails at import.
-    for kernels in ("jit_kernel", "kernels/jit"):
-        for folder in ("csrc", "include"):
-            if (Path(tree) / "sglang" / kernels).is_dir():
-                (Path(tree) / "sglang" / kernels / folder).mkdir(exist_ok=True)
 
 
 def _find(probe: str, *, observe: bool) -> Callable[..., Any]:
