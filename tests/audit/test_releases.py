@@ -28,7 +28,7 @@ def test_every_patch_together_leaves_no_finding_that_fails_a_check(
 
 
 BETWEEN_A_VERIFY_AND_ITS_POOL = (
-    *("srt/layers/attention/base_attn_backend.py", "srt/layers/attention/flashinfer_backend.py"),
+    *(f"srt/layers/attention/{name}" for name in ("base_attn_backend.py", "flashinfer_backend.py", "hybrid")),
     *("srt/managers/schedule_batch.py", "srt/mem_cache/", "srt/model_executor/forward_batch_info.py"),
     "srt/speculative/spec_info.py",
 )

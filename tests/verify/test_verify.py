@@ -270,7 +270,7 @@ def test_a_subclass_that_keeps_the_mirror_is_fine(patched: Damaged, own_backend:
         REPLAY.replace("        GUARD\n", "").replace("class OwnBackend(TritonAttnBackend):\n", keeps)
     )
     result = patched.check("opt-outs")
-    assert result.findings == result.notes == ()
+    assert (result.findings, result.notes) == ((), ())
 
 
 def test_applying_names_the_subclasses_that_inherit_an_opt_out(releases: Releases, tmp_path: Path) -> None:
