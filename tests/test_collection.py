@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.collection import UNREPRESENTED, group_of
 from support.releases import PATCHES
-from support.sweeps import representative, representatives
+from support.sweeps import one_of, representative, representatives
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,6 +155,13 @@ def test_the_last_release_of_each_shape_or_one_of_which_there_is_a_tree_represen
     assert representative([*releases, "0.5.23"]) == {"0.5.9", "0.5.12.post1", "0.5.14", "0.5.23"}
     assert representative(["0.5.17", "0.5.20"]) == {"0.5.20"}
     assert representative(["0.5.11", "0.5.13"]) == {"0.5.11", "0.5.13"}
+
+
+def test_modules_have_one_release_each_and_every_release_together() -> None:
+    releases = {"0.5.12.post1", "0.5.14", "0.5.23"}
+    chosen = [one_of(releases, f"tests/differential/test_{name}.py") for name in range(20)]
+    assert {len(one) for one in chosen} == {1}
+    assert frozenset().union(*chosen) == releases
 
 
 def test_a_few_patches_have_every_kind_of_edit_that_any_patch_has() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 _EVERY = (*trees.DEFAULT, *trees.OPTIONAL)
-_SHARED = {REFERENCE: _EVERY, trees.SUCCESSOR: _EVERY, "0.5.14": _EVERY, LATEST: trees.DEFAULT}
+_SHARED = {REFERENCE: _EVERY, "0.5.14": _EVERY, LATEST: trees.DEFAULT}
 """Patches of the releases that other tests drive with so many; to apply them takes as long as ten single ones."""
 
 
