@@ -184,10 +184,6 @@ def test_the_resolution_in_the_docs_is_accepted_and_its_copy_beside_the_others_i
     assert without_record(fingerprints(root)) == without_record(before)
 
 
-SHARES = 6
-"""The sites are shared among so many tests."""
-
-
 class _OwnArgument(cst.CSTTransformer):
     """Gives the first call of a statement one more argument."""
 
@@ -219,13 +215,13 @@ def sites_of_several_statements(tree: Tree) -> Iterator[tuple[Patch, Edit, Scope
                 yield patch, edit, place, matches[0]
 
 
-@pytest.mark.parametrize("first", swept(range(SHARES), (0).__eq__))
+@pytest.mark.parametrize("first", swept(range(3), (0).__eq__))
 def test_whichever_statement_a_fork_has_otherwise_all_that_the_edit_looks_for_is_enclosed(
     releases: Releases, first: int
 ) -> None:
     tree = releases.tree(REFERENCE)
     seen = 0
-    for patch, edit, place, match in islice(sites_of_several_statements(tree), first, None, SHARES):
+    for patch, edit, place, match in islice(sites_of_several_statements(tree), first, None, 3):
         module, file = place.scope.module, place.file
         for index in range(match.start or 0, match.end or 0):
             path = (*match.path, ("body", index))
