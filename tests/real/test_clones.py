@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from support.releases import REFERENCE, Releases, answer, run, states_in
+from support.releases import LATEST, REFERENCE, Releases, answer, run, states_in
 from support.repositories import clone, committing
 from support.sweeps import swept
 from support.toys import git
@@ -43,7 +43,7 @@ def patched(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Cal
     return made
 
 
-@pytest.mark.parametrize("version", swept(VERSIONS, REFERENCE.__eq__))
+@pytest.mark.parametrize("version", swept(VERSIONS, LATEST.__eq__))
 def test_clone_of_a_patched_release_verifies_and_reverts_to_its_bytes(
     patched: Callable[[str], CheckoutTree], tmp_path: Path, version: str
 ) -> None:
