@@ -52,7 +52,7 @@ def saving(tree: CheckoutTree, path: Path, at: int) -> Faults:
 
     Of those that the same lines make the first counts.
     """
-    moments = []
+    moments: list[str] = []
 
     def instead(_number: int, name: str, arguments: tuple[Any, ...]) -> None:
         if name == "run" and arguments[0][arguments[0].index("-C") + 1] in {

@@ -69,7 +69,9 @@ def _callers(name: str) -> tuple[tuple[str, int], ...]:
     """Return the innermost lines of patchkit that a call is made by; every git is started by the same two."""
     frames = (frame for frame, _ in traceback.walk_stack(sys._getframe(2)))
     own = (frame for frame in frames if frame.f_code.co_filename.startswith(_PATCHKIT))
-    return tuple((frame.f_code.co_filename, frame.f_lineno) for frame in islice(own, 5 if name == "run" else 2))
+    return tuple(
+        (frame.f_code.co_filename, frame.f_lineno) for frame in islice(own, 5 if name == "run" else 2)
+    )
 
 
 @dataclass
