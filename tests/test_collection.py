@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.collection import UNREPRESENTED, group_of
 from support.releases import PATCHES
-from support.sweeps import one_of, representative, representatives
+from support.sweeps import crossed, one_of, representative, representatives
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,8 +109,7 @@ def test_modules_that_need_no_release_run_first(tmp_path: Path) -> None:
     assert list(found) == ["test_other.py", "test_one.py"]
 
 
-@pytest.mark.parametrize("conftest", ["", LATE], ids=["at once", "late"])
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("count", "conftest"), crossed((1, 2), ("", LATE), one_in=2))
 def test_a_worker_that_dies_fails_one_test_and_the_rest_run_once(
     tmp_path: Path, count: int, conftest: str
 ) -> None:

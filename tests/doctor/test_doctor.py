@@ -15,7 +15,7 @@ from patchkit.cli import main
 from patchkit.doctor import diagnosis
 from patchkit.doctor.command_line import ServerCommand
 from patchkit.doctor.execution.gpus import USUAL
-from patchkit.doctor.execution.kinds import KINDS, LLAMA
+from patchkit.doctor.execution.kinds import CROSS, KINDS, LLAMA, MROPE
 from patchkit.doctor.gains import Gain, gains
 from patchkit.doctor.models import named as models_named
 from patchkit.doctor.options import Arguments
@@ -255,6 +255,12 @@ def every_kind(fork: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("patchkit.doctor.options.KINDS", KINDS)
 
 
+def of_kinds(monkeypatch: pytest.MonkeyPatch, *facts: str) -> None:
+    """Let a release be executed for the usual kind of model and for those with these facts."""
+    kinds = [kind for kind in KINDS if not kind.facts or not set(facts).isdisjoint(kind.facts)]
+    monkeypatch.setattr("patchkit.doctor.options.KINDS", kinds)
+
+
 def run(*arguments: object, code: int = 0) -> Result:
     result = CliRunner().invoke(main, ["doctor", *map(str, arguments)])
     assert result.exit_code == code, (result.output, result.exception)
@@ -324,7 +330,6 @@ def test_each_role_has_its_own_backend(fork: Path) -> None:
     }
 
 
-@pytest.mark.usefixtures("every_kind")
 def test_the_launch_command_is_taken_as_typed(fork: Path) -> None:
     command = (
         "SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 python -m sglang.launch_server --model x --tp 2 "
@@ -334,7 +339,6 @@ def test_the_launch_command_is_taken_as_typed(fork: Path) -> None:
     assert causes(fork, *command.split()[1:]) == {}
 
 
-@pytest.mark.usefixtures("every_kind")
 def test_a_server_args_json_counts_below_the_options(fork: Path, tmp_path: Path) -> None:
     settings = tmp_path / "args.json"
     settings.write_text(
@@ -639,7 +643,6 @@ def test_the_installed_package_is_diagnosed_and_named_in_commands(
     assert answer["tree"]["package"] == str(fork)
 
 
-@pytest.mark.usefixtures("every_kind")
 def test_a_gain_of_another_release_is_reported_with_that_release(fork: Path) -> None:
     words = ("--attention-backend", "free", "--speculative-algorithm", "EAGLE3")
     with pytest.MonkeyPatch.context() as patch:
@@ -672,7 +675,6 @@ def test_a_command_is_taken_in_whatever_it_is_wrapped(fork: Path, command: str) 
     assert list(causes(fork, command.format(options))) == ["SGLANG_ENABLE_OVERLAP_PLAN_STREAM"]
 
 
-@pytest.mark.usefixtures("every_kind")
 def test_a_configuration_file_counts_below_the_options(fork: Path, tmp_path: Path) -> None:
     file = tmp_path / "server.yaml"
     file.write_text(
@@ -693,7 +695,6 @@ def test_a_configuration_file_counts_below_the_options(fork: Path, tmp_path: Pat
         "model-path: *one\nenable-two-batch-overlap: off",
     ],
 )
-@pytest.mark.usefixtures("every_kind")
 def test_a_configuration_file_is_read_as_yaml(fork: Path, tmp_path: Path, text: str) -> None:
     (tmp_path / "server.yml").write_text(text)
     assert causes(fork, "--config", tmp_path / "server.yml") == {}
@@ -823,9 +824,10 @@ def test_a_backend_that_depends_on_the_model_is_reported_as_such(fork: Path) -> 
 
 
 def test_the_result_of_the_patches_names_who_still_keeps_the_mirror_and_where_none_ran(
-    releases: Releases, tmp_path: Path
+    releases: Releases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = releases.copy("0.5.12.post1", tmp_path / "fork").root
+    of_kinds(monkeypatch)
+    root = releases.tree("0.5.12.post1").root
     command = "SGLANG_ENABLE_OVERLAP_PLAN_STREAM=1 sglang serve --model x --attention-backend triton"
     free = ("--attention-backend", "triton", "--speculative-algorithm", "EAGLE3")
     kept: Any = json.loads(run(root, f"{command} {' '.join(free[2:])}", "--gpu", "h100", "--json").stdout)
@@ -1038,7 +1040,6 @@ def test_one_branch_is_not_named_for_the_models_that_keep_the_mirror_with_it(for
     assert cause["remedies"] == [f"{typed} (except for models or drafts with local attention)"]
 
 
-@pytest.mark.usefixtures("every_kind")
 def test_one_branch_is_not_named_where_it_frees_nothing(fork: Path) -> None:
     _branching(fork)
     words = ("--attention-backend", "held", *EAGLE, "--speculative-eagle-topk", "4")
@@ -1069,7 +1070,6 @@ def test_options_with_which_the_trees_own_code_raises_are_an_error_at_its_line(f
     assert f"srt/speculative/draft_utils.py:{line}" in error
 
 
-@pytest.mark.usefixtures("every_kind")
 def test_a_value_that_a_shell_fills_in_is_no_error(fork: Path) -> None:
     words = ("--attention-backend", "free", *EAGLE, "--tp-size", "$SIZE", "--ep-size=${SIZE}")
     assert causes(fork, *words) == {}
@@ -1097,7 +1097,6 @@ def test_a_decision_that_cannot_be_evaluated_is_an_error_at_its_line(fork: Path)
         ),
     ],
 )
-@pytest.mark.usefixtures("every_kind")
 def test_a_backend_or_an_algorithm_that_the_tree_lacks_is_refused_where_the_tree_refuses_it(
     fork: Path, words: tuple[str, ...], why: str
 ) -> None:
@@ -1127,7 +1126,6 @@ class ModelRunner:
     run(fork, *words, code=0 if "EAGEL" in words else 2)
 
 
-@pytest.mark.usefixtures("every_kind")
 def test_no_measured_gain_is_shown_where_nothing_is_freed(fork: Path) -> None:
     answer: Any = json.loads(run(fork, "--attention-backend", "held", *EAGLE, "--json").stdout)
     assert answer["verdict"].endswith("is kept by HeldBackend.")
@@ -1153,7 +1151,6 @@ def algorithm():
 """
 
 
-@pytest.mark.usefixtures("every_kind")
 def test_a_setting_that_others_settle_for_the_server_is_told(fork: Path) -> None:
     handler = b"        from sglang.srt.hooks import algorithm\n        algorithm().settle(self)\n"
     _settling(fork, handler, METHOD)
@@ -1162,7 +1159,6 @@ def test_a_setting_that_others_settle_for_the_server_is_told(fork: Path) -> None
     assert causes(fork, *words, "--tp-size", "2") == {}
 
 
-@pytest.mark.usefixtures("every_kind")
 def test_a_flag_that_a_constructor_changes_starts_from_its_class(fork: Path) -> None:
     file = fork / "srt" / "layers" / "attention" / "backends.py"
     kept = b"class FreeBackend(AttentionBackend):\n    needs_cpu_seq_lens: bool = False"
@@ -1171,7 +1167,6 @@ def test_a_flag_that_a_constructor_changes_starts_from_its_class(fork: Path) -> 
     assert causes(fork, "--attention-backend", "free", *EAGLE) == {}
 
 
-@pytest.mark.usefixtures("every_kind")
 def test_the_backends_that_would_free_it_are_named(fork: Path) -> None:
     def notes(*words: object) -> str:
         answer: Any = json.loads(run(fork, *words, "--json").stdout)
@@ -1186,7 +1181,6 @@ def test_the_backends_that_would_free_it_are_named(fork: Path) -> None:
     )
 
 
-@pytest.mark.usefixtures("every_kind")
 def test_a_backend_that_combines_two_is_named_if_it_keeps_the_mirror_although_they_do_not(fork: Path) -> None:
     base = fork / "srt" / "layers" / "attention" / "base_attn_backend.py"
     own = (
@@ -1232,7 +1226,6 @@ def _held(fork: Path, flag: bytes) -> None:
 HELD = ("--attention-backend", "held", *EAGLE)
 
 
-@pytest.mark.usefixtures("every_kind")
 def test_a_patch_that_opts_a_backend_out_is_named_only_if_the_tree_then_frees_it(
     fork: Path, tmp_path: Path
 ) -> None:
@@ -1246,7 +1239,6 @@ def test_a_patch_that_opts_a_backend_out_is_named_only_if_the_tree_then_frees_it
     assert causes(fork, *HELD, *folders) == {"HeldBackend": []}
 
 
-@pytest.mark.usefixtures("every_kind")
 def test_a_patch_with_which_the_server_would_not_start_is_not_named(fork: Path, tmp_path: Path) -> None:
     edit = '''[edit.flag]
 kind = "method"
@@ -1329,8 +1321,9 @@ def test_models_are_named_by_what_they_have_and_by_their_architecture(
 
 @pytest.mark.parametrize(("version", "draft_reads"), [("0.5.12.post1", True), ("0.5.14", False)])
 def test_what_keeps_the_mirror_beside_the_backends_is_named_with_its_reason_and_its_models(
-    releases: Releases, version: str, draft_reads: bool
+    releases: Releases, version: str, draft_reads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    of_kinds(monkeypatch, MROPE)
     root = releases.applied(version, "26128").root
     words = f"--attention-backend triton {' '.join(EAGLE)} --disable-piecewise-cuda-graph"
     words = words.replace("--disable-piecewise-cuda-graph", "") if version == "0.5.14" else words
@@ -1351,7 +1344,10 @@ def test_what_keeps_the_mirror_beside_the_backends_is_named_with_its_reason_and_
     assert (cause["where"], cause["remedies"]) == ("", ["start without PATCHKIT_DISABLE=26128"])
 
 
-def test_every_patch_that_frees_a_backend_is_on_a_line_of_its_own(releases: Releases) -> None:
+def test_every_patch_that_frees_a_backend_is_on_a_line_of_its_own(
+    releases: Releases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_kinds(monkeypatch, CROSS)
     said = run(releases.tree("0.5.14").root, "--attention-backend", "fa3", *EAGLE, "--gpu", "h100").stdout
     for patch in ("31364", "29343"):
         (line, *_) = (line for line in said.splitlines() if f" {patch}`" in line)

@@ -20,6 +20,7 @@ from patchkit.doctor import fixes
 from patchkit.doctor.command_line import command_of
 from patchkit.doctor.declared import declared
 from patchkit.doctor.execution.gpus import USUAL
+from patchkit.doctor.execution.kinds import KINDS
 from patchkit.doctor.execution.process import Execution
 from patchkit.doctor.launch import Launch
 from patchkit.doctor.options import Arguments
@@ -39,9 +40,10 @@ Executed = Callable[[Any, str], Launch]
 
 @pytest.fixture(scope="module")
 def executed() -> Iterator[Executed]:
-    """Returns the launch of a server on a Hopper GPU; one process executes those of a tree."""
+    """Returns the launch of a server of the usual model on a Hopper GPU; one process executes those of a tree."""
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         patch.setattr("patchkit.doctor.execution.process._SECONDS", 1200)
+        patch.setattr("patchkit.doctor.options.KINDS", KINDS[:1])
         known: dict[Path, Execution] = {}
 
         def launch(tree: Any, words: str) -> Launch:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.faults import Faults, failing, interrupting, killings
+from support.faults import Faults, failing, interrupting, killings, telling
 from support.repositories import committing, copied, hook, patched_states
 from support.sweeps import crossed
 from support.toys import CRLF, MIRROR, SOURCES, add_patch, checked_in, everything, git, new_file_edit
@@ -188,10 +188,9 @@ def test_a_file_that_is_saved_at_any_moment_is_kept(
         place
     ]
     fresh, outcomes = tmp_path / "fresh", set()
+    numbers = telling(partial(move, copied(fork, tmp_path / "told")))
     shutil.copytree(fork.root, fresh, symlinks=True)
-    number = 0
-    while True:
-        number += 1
+    for number in numbers:
 
         def saving(at: int, name: str, arguments: tuple[Any, ...], number: int = number) -> None:
             if at == number:
@@ -222,10 +221,9 @@ def test_a_file_that_is_saved_at_any_moment_is_kept(
         shutil.rmtree(fork.root)
         shutil.copytree(fresh, fork.root, symlinks=True)
         git(fork.root, "update-index", "-q", "--refresh")
-        if not reached:
-            break
+    assert not reached
     assert {"moved", "refused"} <= outcomes
-    assert number > 20
+    assert len(numbers) > 20
 
 
 @pytest.mark.parametrize(("code", "lasting"), crossed((errno.EIO, errno.ENOSPC), (False, True), one_in=2))
@@ -234,10 +232,9 @@ def test_a_call_that_fails_changes_nothing_or_is_recovered(
 ) -> None:
     old, new = both(fork, tmp_path)
     fresh = tmp_path / "fresh"
+    numbers = telling(partial(move, copied(fork, tmp_path / "told")), itself=True)
     shutil.copytree(fork.root, fresh, symlinks=True)
-    number = 0
-    while True:
-        number += 1
+    for number in numbers:
         with failing(number, code, lasting=lasting).on() as faults:
             try:
                 move(fork)
@@ -255,8 +252,7 @@ def test_a_call_that_fails_changes_nothing_or_is_recovered(
         shutil.rmtree(fork.root)
         shutil.copytree(fresh, fork.root, symlinks=True)
         git(fork.root, "update-index", "-q", "--refresh")
-        if faults.count < number:
-            break
+    assert faults.count < number
 
 
 def test_a_hook_of_refs_may_refuse(fork: CheckoutTree) -> None:
@@ -472,7 +468,7 @@ def test_any_name_that_git_tracks_moves(made: Callable[..., CheckoutTree], tmp_p
     fork = made(tmp_path, names[:3], names[3:])
     old, new = both(fork, tmp_path)
     for number in killings(partial(move, fork), fork.root):
-        if number % 4 == 0:
+        if number % 3 == 0:
             api.recover(fork)
             assert state(fork) in (old, new)
 
@@ -541,22 +537,28 @@ def test_a_save_while_a_refused_move_is_taken_back_is_kept(fork: CheckoutTree, t
     lock.touch()
     fresh = tmp_path / "fresh"
     shutil.copytree(fork.root, fresh, symlinks=True)
-    for path in (fork.package / MIRROR, fork.root / "new.txt"):
-        for number in range(60, 130):
 
-            def saving(
-                at: int, name: str, arguments: tuple[Any, ...], number: int = number, path: Path = path
-            ) -> None:
-                if at == number:
-                    path.write_bytes(MINE)
+    def refused() -> None:
+        with pytest.raises(TreeError):
+            move(fork)
 
-            with Faults(saving).on() as faults, suppress(TreeError, UnfinishedError):
-                move(fork)
-            kept = [file for file in fork.root.rglob("*") if ".git/" not in str(file) and file.is_file()]
-            assert faults.count < number or MINE in (file.read_bytes() for file in kept)
-            shutil.rmtree(fork.root)
-            shutil.copytree(fresh, fork.root, symlinks=True)
-            git(fork.root, "update-index", "-q", "--refresh")
+    # Before these it is written.
+    numbers = [number for number in telling(refused) if number >= 60]
+    saved = {fork.package / MIRROR: MINE, fork.root / "new.txt": MINE * 2}
+    for number in numbers:
+
+        def saving(at: int, name: str, arguments: tuple[Any, ...], number: int = number) -> None:
+            if at == number:
+                for path, content in saved.items():
+                    path.write_bytes(content)
+
+        with Faults(saving).on() as faults, suppress(TreeError, UnfinishedError):
+            move(fork)
+        kept = [file for file in fork.root.rglob("*") if ".git/" not in str(file) and file.is_file()]
+        assert faults.count < number or {*saved.values()} <= {file.read_bytes() for file in kept}
+        shutil.rmtree(fork.root)
+        shutil.copytree(fresh, fork.root, symlinks=True)
+        git(fork.root, "update-index", "-q", "--refresh")
 
 
 @pytest.mark.parametrize("act", ["commit", "branch"])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from support.faults import Faults, killings
-from support.repositories import clone, committing, hook, patched_states, whole
+from support.faults import Faults, killings, telling
+from support.repositories import clone, committing, copied, hook, patched_states, whole
 from support.toys import ABRUPT, CRLF, MIRROR, SOURCES, add_patch, attribute, contents, edit, git, rewriting
 
 from patchkit import api
@@ -229,7 +229,7 @@ def test_killed_at_any_call_it_is_the_old_commit_or_the_new_one(fork: CheckoutTr
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("tempfile.tempdir", str(temporary))
         for number in killings(partial(api.commit_revert, fork, patches), fork.root, temporary):
-            if number % 5:
+            if number % 3:
                 continue
             (fork.root / ".git" / "index.lock").unlink(missing_ok=True)
             api.recover(fork)
@@ -240,10 +240,10 @@ def test_killed_at_any_call_it_is_the_old_commit_or_the_new_one(fork: CheckoutTr
     assert not ended[0]
 
 
-def test_a_file_that_is_saved_meanwhile_is_kept(fork: CheckoutTree) -> None:
+def test_a_file_that_is_saved_meanwhile_is_kept(fork: CheckoutTree, tmp_path: Path) -> None:
     path, mine, outcomes = fork.package / MIRROR, b"mine = 1\n", set()
     head = git(fork.root, "rev-parse", "HEAD").strip()
-    for number in range(1, 600, 5):
+    for number in telling(partial(revert, copied(fork, tmp_path / "told")))[::3]:
         saved: list[int] = []
 
         def saving(at: int, name: str, arguments: tuple[Any, ...], number: int = number) -> None:
@@ -265,8 +265,6 @@ def test_a_file_that_is_saved_meanwhile_is_kept(fork: CheckoutTree) -> None:
             kept[0].unlink()
             api.recover(fork)
         git(fork.root, "reset", "-q", "--hard", head)
-        if not saved:
-            break
     assert {"moved", "refused"} <= outcomes
 
 

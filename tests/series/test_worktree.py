@@ -265,7 +265,7 @@ def test_a_kill_at_any_call_of_git_leaves_the_old_branch_or_the_new_one(
     git(fork.root, "branch", "start")
     kept = {name: value for name, value in whole(fork).items() if name not in ("files", "reflog", "git")}
     ended = []
-    for index in range(1, 200, 3):
+    for index in range(1, 200, 5):
         reached = dying(lambda: api.commit(fork, load.patches(), ("t-flag",)), index)
         api.recover(fork)
         assert git(fork.root, "worktree", "list").count("\n") == 1

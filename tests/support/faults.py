@@ -7,16 +7,20 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
+import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchkit.transaction import folder
+from support.sweeps import is_every
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
 NAMES = (
     "open",
@@ -35,7 +39,7 @@ NAMES = (
 )
 
 _PWRITE = os.pwrite
-
+_PATCHKIT = f"{Path(folder.__file__).parents[1]}{os.sep}"
 
 _GIT = frozenset(
     (
@@ -61,6 +65,15 @@ def _changes_files(name: str, arguments: tuple[Any, ...]) -> bool:
     return name != "write" or not stat.S_ISFIFO(os.fstat(arguments[0]).st_mode)
 
 
+def _callers(name: str) -> tuple[tuple[str, int], ...]:
+    """Return the innermost lines of patchkit that a call is made by; every git is started by the same two."""
+    frames = (frame for frame, _ in traceback.walk_stack(sys._getframe(2)))
+    own = (frame for frame in frames if frame.f_code.co_filename.startswith(_PATCHKIT))
+    return tuple(
+        (frame.f_code.co_filename, frame.f_lineno) for frame in islice(own, 5 if name == "run" else 2)
+    )
+
+
 @dataclass
 class Faults:
     """The calls so far; ``instead`` receives each call before it is made, and may raise or end the process.
@@ -70,7 +83,11 @@ class Faults:
 
     instead: Callable[[int, str, tuple[Any, ...]], None] = lambda number, name, arguments: None
     calls: list[str] = field(default_factory=list)
+    places: list[Hashable] = field(default_factory=list)
+    """Each call with the lines that it was made by."""
     _is_within: bool = False
+    _is_told: bool = False
+    _alike: set[Hashable] = field(default_factory=set)
 
     @property
     def count(self) -> int:
@@ -80,6 +97,7 @@ class Faults:
         def counted(*arguments: Any, **keys: Any) -> Any:
             if not self._is_within and _changes_files(name, arguments):
                 self.calls.append(name)
+                self.places.append((name, _callers(name)))
                 self._is_within = True
                 try:
                     self.instead(self.count, name, arguments)
@@ -88,6 +106,22 @@ class Faults:
             return function(*arguments, **keys)
 
         return counted
+
+    def tells(self, *, itself: bool = False) -> bool:
+        """Return whether this call is the first that its lines made since lines made one for the first time.
+
+        Unless the call ``itself`` is altered, one after an fsync that told something tells that again. In a run of
+        all tests every call counts. Ask once for each call.
+        """
+        place = self.places[-1]
+        if place not in self.places[:-1]:
+            self._alike.clear()
+        is_new = place not in self._alike
+        self._alike.add(place)
+        self._is_told = self._is_told and self.calls[-2:-1] == ["fsync"]
+        told = is_every() or (is_new and (itself or not self._is_told))
+        self._is_told = self._is_told or told
+        return told
 
     @contextmanager
     def on(self) -> Iterator[Faults]:
@@ -161,27 +195,49 @@ def killed(act: Callable[[], object], at: int, *, torn: bool = False) -> bool:
     return status == 9
 
 
+def telling(act: Callable[[], object], *, itself: bool = False) -> list[int]:
+    """Run ``act``; return the numbers of those of its calls that tell something, and at last one past them.
+
+    With ``itself`` as in `Faults.tells`.
+    """
+    numbers: list[int] = []
+
+    def note(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if faults.tells(itself=itself):
+            numbers.append(number)
+
+    faults = Faults(note)
+    with faults.on():
+        act()
+    return [*numbers, faults.count + 1]
+
+
 def killings(act: Callable[[], object], *folders: Path, torn: bool = False) -> Iterator[int]:
-    """Yield 1, 2, ...; each time ``folders`` are what ``act`` leaves if it is killed at that call, at last if it ends.
+    """Yield numbers of calls; each time ``folders`` are what ``act`` leaves if it is killed there, at last if it ends.
 
     ``act`` runs once: what a killed process leaves is what there was before its call, which is copied.
     """
+    numbers: list[int] = []
     with tempfile.TemporaryDirectory(dir=folders[0].parent) as kept:
 
         def place(number: int, folder: Path) -> Path:
             return Path(kept, f"{number}-{folders.index(folder)}")
 
         def keep(number: int, name: str, arguments: tuple[Any, ...]) -> None:
+            if not faults.tells(itself=torn):
+                return
+            numbers.append(number)
             with torn_write(name, arguments, torn=torn):
                 for folder in folders:
                     copy_folder(folder, place(number, folder))
 
-        with Faults(keep).on() as faults:
+        faults = Faults(keep)
+        with faults.on():
             act()
         assert faults.count >= 10
         for folder in folders:
             folder.rename(place(faults.count + 1, folder))
-        for number in range(1, faults.count + 2):
+        for number in (*numbers, faults.count + 1):
             for folder in folders:
                 shutil.rmtree(folder, ignore_errors=True)
                 place(number, folder).rename(folder)

@@ -63,13 +63,18 @@ def _shape(release: str) -> int:
     return bisect.bisect_left(_LAST_OF_A_SHAPE, _numbers(release)[2])
 
 
+def is_every() -> bool:
+    """Return whether this run is one of all tests: with the profile ``weekly``."""
+    return settings().max_examples > settings.get_profile("ci").max_examples
+
+
 def examples(count: int) -> settings:
     """Return settings for half of ``count`` examples, or four times as many with the profile ``weekly``.
 
     The first failure is reported without shrinking, which takes minutes where trees are asked.
     """
-    scale = settings().max_examples // settings.get_profile("ci").max_examples
-    return settings(max_examples=(count + 1) // 2 * scale**2, phases=[Phase.explicit, Phase.generate])
+    scale = 4 if is_every() else 1
+    return settings(max_examples=(count + 1) // 2 * scale, phases=[Phase.explicit, Phase.generate])
 
 
 def swept(values: Iterable[object], represents: Callable[[object], bool]) -> list[ParameterSet]:
