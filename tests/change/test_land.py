@@ -134,6 +134,8 @@ def test_a_block_of_which_nothing_would_be_left_is_left_as_it_is() -> None:
         ),
         ({DESK: b"\xff\n"}, {DESK: b"\xfe\n"}, {DESK: b"\xff\n"}, ("landed", "")),
         ({DESK: b"\xff\n"}, {DESK: b"\xfe\n"}, {DESK: b"\xfe\n"}, ("already", "")),
+        ({DESK: b"\xff\n"}, {}, {DESK: b"\xff\n"}, ("landed", "")),
+        ({}, {DESK: b"\xff\n"}, {DESK: b"\xff\n"}, ("already", "")),
     ],
 )
 def test_a_file_that_comes_goes_or_is_no_text(
@@ -143,6 +145,34 @@ def test_a_file_that_comes_goes_or_is_no_text(
     assert outcomes(landing) == [found]
     made = {DESK: theirs.get(DESK)} if found[0] == "landed" else {}
     assert landing.contents == made
+
+
+@pytest.mark.parametrize(
+    ("ours", "made"),
+    [
+        (("own = 1", "check(book)", "log(book)", "own = 2", "log(book)", "own = 3"), 2),
+        (("check(book)", "log(book)", "own = 2", "log(book)", "own = 3"), 1),
+        (("log(book)", "own = 2", "check(book)", "log(book)", "own = 3"), 3),
+        (("check(book)", "log(book)", "own = 2", "log(book)", "close(book)"), None),
+    ],
+)
+def test_a_statement_that_is_there_twice_is_changed_between_more_of_its_neighbours(
+    ours: tuple[str, ...], made: int | None
+) -> None:
+    def function(*lines: str) -> bytes:
+        return "".join(
+            f"{line}\n" for line in ("def lend(book):", *(f"    {each}" for each in lines))
+        ).encode()
+
+    base = function("check(book)", "log(book)", "close(book)")
+    landing = landed(
+        {DESK: base}, {DESK: base.replace(b"log(book)", b"log(book, 1)")}, {DESK: function(*ours)}
+    )
+    if made is None:
+        assert outcomes(landing) == [("conflict", "this code is there 2 times")]
+    else:
+        assert outcomes(landing) == [("landed", "")]
+        assert landing.contents == {DESK: function(*ours[:made], "log(book, 1)", *ours[made + 1 :])}
 
 
 def test_a_name_that_a_header_in_conflict_would_bind_is_said_with_its_site() -> None:

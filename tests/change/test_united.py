@@ -152,10 +152,22 @@ UNITED = {
         "@a\ndef f(b=2):\n    pass\n",
         "@c\ndef f(b=2):\n    pass\n",
     ),
+    "a decorator, and a parameter in a layout of its own": (
+        "@a\ndef f(b=1)->int:\n    pass\n",
+        "@c\ndef f(b=1)->int:\n    pass\n",
+        "@a\ndef f(b=2) -> int:\n    pass\n",
+        "@c\ndef f(b=2) -> int:\n    pass\n",
+    ),
     "two decorators": (
         "@a\ndef f(b=1):\n    pass\n",
         "@c\ndef f(b=1):\n    pass\n",
         "@d\ndef f(b=1):\n    pass\n",
+        None,
+    ),
+    "two statements on a line": (
+        "f(a=1, b=2); g()\n",
+        "f(a=3, b=2); g()\n",
+        "f(a=1, b=4); g()\n",
         None,
     ),
     "what is inside": (

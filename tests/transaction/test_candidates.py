@@ -12,6 +12,7 @@ from patchkit.errors import ConflictError
 from patchkit.plan.record import AppliedFile, AppliedPatch, Record, files_of
 from patchkit.plan.status import EditStatus, State
 from patchkit.transaction.candidates import Candidates, patch_base
+from patchkit.transaction.ports import trailer
 from patchkit.transaction.resolve import Note, record_manual_edit
 from patchkit.transaction.swap import digest_of
 from patchkit.transaction.write import record_path
@@ -153,6 +154,17 @@ def test_a_tree_without_patches_has_no_originals(checkout: CheckoutTree) -> None
     (only,) = found
     assert not only.record.layers
     assert found.of_ports(frozenset({"7"})).record.layers == ()
+
+
+def test_a_port_that_a_commit_names_is_in_the_code_and_in_history(checkout: CheckoutTree) -> None:
+    before, after = SOURCES[MIRROR], SOURCES[MIRROR] + b"own = 1\n"
+    (checkout.package / MIRROR).write_bytes(after)
+    message = f"Port\n\n{trailer('7', {MIRROR: (before, after)})}\n"
+    git(checkout.root, *AUTHOR, "commit", "-qam", message)
+    found = Candidates(checkout, planner_of(checkout))
+    assert found.ported == found.committed_ports(frozenset({"7", "8"})) == {"7"}
+    assert found.ports_in_code() == {"7": True}
+    assert found.of_ports(frozenset({"7"})).originals == {MIRROR: before}
 
 
 def test_without_git_and_a_record_no_code_from_before_is_known(tree: CheckoutTree) -> None:
