@@ -137,6 +137,13 @@ def test_a_removed_line_is_edited(edited: CheckoutTree) -> None:
     assert patch_of(edited)["state"] == "edited"
 
 
+def test_a_file_that_a_person_removed_is_edited(edited: CheckoutTree) -> None:
+    (edited.package / MIRROR).unlink()
+    patch = patch_of(edited)
+    assert patch["state"] == "edited"
+    assert all("\n-        second = first + 1\n" in each["difference"] for each in patch["edits"])
+
+
 def test_a_line_that_no_pattern_requires_is_edited(edited: CheckoutTree) -> None:
     edit(edited, MIRROR, b"second = first + 2", b"second = first + 1")
     assert patch_of(edited)["state"] == "applied"

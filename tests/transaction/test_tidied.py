@@ -211,6 +211,30 @@ def test_revert_does_not_pass_over_code_that_calls_the_runtime(
     assert contents(there) == mine
 
 
+def test_revert_refuses_a_file_that_calls_the_runtime_for_no_patch_that_is_loaded(
+    fork: CheckoutTree, patches: PatchSet, patch_folder: Path
+) -> None:
+    import_line = b"from patchkit.runtime import api_1 as patchkit_api\n"
+    edit(fork, MIRROR, b"class Mirror:\n", import_line + b"class Mirror:\n")
+    edit(fork, MIRROR, b"depth = 1\n", b"depth = patchkit_api.totals(1)\n")
+    shutil.rmtree(patch_folder / "7")
+    mine = contents(fork)
+    with pytest.raises(ConflictError, match=r"mirror\.py:1: the file still imports patchkit's runtime"):
+        api.revert(fork, load())
+    assert contents(fork) == mine
+
+
+def test_revert_refuses_a_file_in_which_a_person_calls_the_runtime_too(
+    fork: CheckoutTree, patches: PatchSet
+) -> None:
+    api.commit(fork, patches, ("7",))
+    edit(fork, MIRROR, b"depth = 1\n", b"depth = 1\nmine = patchkit_api.totals(0)\n")
+    mine = contents(fork)
+    with pytest.raises(ConflictError, match=r"mirror\.py:1: the file still imports patchkit's runtime"):
+        api.revert(fork, patches)
+    assert contents(fork) == mine
+
+
 def test_runtime_in_the_tree_is_the_runtime(
     fork: CheckoutTree, patches: PatchSet, tmp_path: Path, few_files: None
 ) -> None:
