@@ -187,6 +187,21 @@ def test_without_a_name_a_port_that_was_edited_stays_and_the_output_shows_how_to
     assert fork.read(MIRROR) == SOURCES[MIRROR]
 
 
+def test_without_a_name_of_two_ports_the_one_that_was_edited_stays(
+    theirs: CheckoutTree, fork: CheckoutTree
+) -> None:
+    edit(theirs, ABRUPT, b"class Worker:\n", b"class Worker:\n    theirs = 1\n")
+    git(theirs.root, "commit", "-qam", "Another thing of theirs (#78)")
+    run("apply", fork.root, "t-far", "--commit")
+    for commit in ("HEAD~1", "HEAD"):
+        run("port", commit, "--repo", theirs.root, "--onto", fork.root)
+    edit(fork, MIRROR, b"asked = True", b"asked = None")
+    edited = fork.read(MIRROR)
+    output = " ".join(run("revert", fork.root).output.split())
+    assert output.startswith("Reverted: t-far, 78. Changed 1 file. 77 was ported, conflicts with")
+    assert (fork.read(MIRROR), fork.read(ABRUPT)) == (edited, SOURCES[ABRUPT])
+
+
 def test_without_a_name_and_alone_a_port_that_was_edited_is_refused(
     theirs: CheckoutTree, fork: CheckoutTree
 ) -> None:

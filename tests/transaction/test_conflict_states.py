@@ -85,6 +85,7 @@ CONFLICTING = status("one", State.CONFLICT, ("first", FILE, State.CONFLICT), ("l
         (CONFLICTING, ("one", "other", OTHER), ["", "", UNRECORDED]),
         (CONFLICTING, ("two", "first", FILE), ["", ""]),
         (ONE, ("one", "first", FILE), ["", ""]),
+        (ONE, ("one", "other", OTHER), ["", ""]),
     ],
 )
 def test_the_reason_of_a_conflict_whose_markers_were_removed_is_what_to_run(
