@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
-from support.repositories import committing, copied, whole
+from support.repositories import COMMITTING, branched, copied, whole
 from support.sweeps import crossed
-from support.toys import MIRROR, checked_in, edit, everything, git
+from support.toys import MIRROR, everything, git
 
 from patchkit import api
 from patchkit.cli import main
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("patch_folder")
 
-COMMANDS = {
-    "apply": ("apply", "{}", "--commit"),
-    "revert": ("revert", "{}", "--commit"),
-    "port": ("port", "theirs", "--repo", "{}", "--onto", "{}", "--commit"),
-    "rebase": ("rebase", "{}", "--onto", "newer", "--merge"),
-}
 NOTES = "notes/new.txt"
 PLACES = (f"python/sglang/{MIRROR}", "python/sglang/srt", RECORD, f"{RECORD}/t-flag.toml", "notes", NOTES)
 
@@ -40,16 +34,7 @@ PLACES = (f"python/sglang/{MIRROR}", "python/sglang/srt", RECORD, f"{RECORD}/t-f
 @pytest.fixture(scope="module")
 def fork(tmp_path_factory: pytest.TempPathFactory) -> CheckoutTree:
     """A checkout with a change of others on one branch, and a newer release on another; both add a file."""
-    tree = committing(checked_in(tmp_path_factory.mktemp("in-the-way") / "fork"))
-    for branch in ("theirs", "newer"):
-        git(tree.root, "checkout", "-qb", branch, "HEAD")
-        edit(tree, MIRROR, b"copies = 0", f"copies = 0\n    {branch} = 1".encode())
-        (tree.root / "notes").mkdir()
-        (tree.root / NOTES).write_text(branch)
-        git(tree.root, "add", "--all")
-        git(tree.root, "commit", "-qm", branch)
-        git(tree.root, "checkout", "-q", "-")
-    return tree
+    return branched(tmp_path_factory.mktemp("in-the-way") / "fork", NOTES)
 
 
 def obstruct(path: Path, kind: str, outside: Path) -> None:
@@ -70,7 +55,7 @@ def obstruct(path: Path, kind: str, outside: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "place", "kind", "is_committed"),
-    crossed(COMMANDS, PLACES, ("link", "folder", "file"), (False, True), one_in=8),
+    crossed(COMMITTING, PLACES, ("link", "folder", "file"), (False, True), one_in=8),
 )
 def test_nothing_is_written_through_or_over_it(
     fork: CheckoutTree, tmp_path: Path, *, name: str, place: str, kind: str, is_committed: bool
@@ -83,7 +68,7 @@ def test_nothing_is_written_through_or_over_it(
         git(tree.root, "add", "--all")
         git(tree.root, "commit", "-qm", "In the way", "--allow-empty")
     before, there = whole(tree), everything(tmp_path / "outside")
-    ran = CliRunner().invoke(main, [word.format(tree.root) for word in COMMANDS[name]])
+    ran = CliRunner().invoke(main, [word.format(tree.root) for word in COMMITTING[name]])
     assert ran.exit_code in {0, 1, 3, 4}, ran.output
     assert everything(tmp_path / "outside") == there
     if ran.exit_code > 1:
@@ -119,7 +104,7 @@ def full(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.parametrize(("name", "size"), crossed(COMMANDS, (500, 800), one_in=2))
+@pytest.mark.parametrize(("name", "size"), crossed(COMMITTING, (500, 800), one_in=2))
 def test_a_full_disk_leaves_all_as_it_was(
     fork: CheckoutTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, name: str, size: int
 ) -> None:
@@ -130,7 +115,7 @@ def test_a_full_disk_leaves_all_as_it_was(
         api.commit(tree, load.patches())
     before = whole(tree)
     with full(size):
-        ran = CliRunner().invoke(main, [word.format(tree.root) for word in COMMANDS[name]])
+        ran = CliRunner().invoke(main, [word.format(tree.root) for word in COMMITTING[name]])
     assert ran.exit_code == 4, ran.output
     assert ran.stderr.startswith("error: ")
     assert whole(tree) == before

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 from support.faults import Faults
-from support.repositories import committing, copied
+from support.repositories import COMMITTING, branched, copied
 from support.sweeps import swept
-from support.toys import MIRROR, checked_in, edit, git
+from support.toys import MIRROR
 
 from patchkit import api
 from patchkit.cli import main
@@ -26,25 +26,13 @@ MINE = b"mine = 1\n"
 GIT = frozenset({"read-tree", "update-index", "update-ref"})
 WRITING = frozenset({"-u", "checkout", "checkout-index", "merge", "reset", "restore", "stash", "switch"})
 """Words of a git that writes the files of a checkout, which may lose what is saved while it does."""
-COMMANDS = {
-    "apply": ("apply", "{}", "--commit"),
-    "apply, verified": ("apply", "{}", "--commit", "--verify"),
-    "revert": ("revert", "{}", "--commit"),
-    "port": ("port", "theirs", "--repo", "{}", "--onto", "{}", "--commit"),
-    "rebase": ("rebase", "{}", "--onto", "newer", "--merge"),
-}
+COMMANDS = {**COMMITTING, "apply, verified": ("apply", "{}", "--commit", "--verify")}
 
 
 @pytest.fixture(scope="module")
 def fork(tmp_path_factory: pytest.TempPathFactory) -> CheckoutTree:
     """A checkout with a change of others on one branch, and a newer release on another."""
-    tree = committing(checked_in(tmp_path_factory.mktemp("saved") / "fork"))
-    for branch in ("theirs", "newer"):
-        git(tree.root, "checkout", "-qb", branch, "HEAD")
-        edit(tree, MIRROR, b"copies = 0", f"copies = 0\n    {branch} = 1".encode())
-        git(tree.root, "commit", "-qam", branch)
-        git(tree.root, "checkout", "-q", "-")
-    return tree
+    return branched(tmp_path_factory.mktemp("saved") / "fork")
 
 
 def saving(tree: CheckoutTree, path: Path, at: int) -> Faults:

@@ -8,7 +8,7 @@ from patchkit import api
 from patchkit.patchset import load
 from patchkit.tree.tree import open_tree
 from support.faults import copy_folder
-from support.toys import everything, git
+from support.toys import MIRROR, checked_in, edit, everything, git
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +23,30 @@ _ASKED = {
     "worktrees": ("worktree", "list"),
     "status": ("status", "--porcelain"),
 }
+
+
+COMMITTING = {
+    "apply": ("apply", "{}", "--commit"),
+    "revert": ("revert", "{}", "--commit"),
+    "port": ("port", "theirs", "--repo", "{}", "--onto", "{}", "--commit"),
+    "rebase": ("rebase", "{}", "--onto", "newer", "--merge"),
+}
+"""The commands that commit, in a checkout of ``branched``."""
+
+
+def branched(folder: Path, *files: str) -> CheckoutTree:
+    """Create a checkout with a change of others on one branch, and a newer release on another, which add the files."""
+    tree = committing(checked_in(folder))
+    for branch in ("theirs", "newer"):
+        git(tree.root, "checkout", "-qb", branch, "HEAD")
+        edit(tree, MIRROR, b"copies = 0", f"copies = 0\n    {branch} = 1".encode())
+        for file in files:
+            (tree.root / file).parent.mkdir()
+            (tree.root / file).write_text(branch)
+        git(tree.root, "add", "--all")
+        git(tree.root, "commit", "-qm", branch)
+        git(tree.root, "checkout", "-q", "-")
+    return tree
 
 
 def committing(tree: CheckoutTree) -> CheckoutTree:
