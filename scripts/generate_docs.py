@@ -606,6 +606,7 @@ BACKEND_NAMES = {
 
 
 NO_BREAK = "&nbsp;"
+BUSY = " whose machine had other busy GPUs"
 
 
 def _benchmarks() -> list[Recorded]:
@@ -652,11 +653,12 @@ def _given(found: Recorded) -> str:
 
 
 def _machines(found: Sequence[Recorded]) -> dict[str, list[Recorded]]:
-    """Return answers by the GPUs that they were measured on, in words."""
+    """Return answers by the GPUs that they were measured on, in words; first of machines that did nothing else."""
     machines: dict[str, list[Recorded]] = {}
-    for each in found:
+    for each in sorted(found, key=lambda each: not each.answer.was_alone):
         (name, count), *_ = Counter(map(_card, each.answer.gpus)).items()
-        machines.setdefault(f"one {name}" if count == 1 else f"{count} {name}s", []).append(each)
+        machine = f"one {name}" if count == 1 else f"{count} {name}s"
+        machines.setdefault(f"{machine}{'' if each.answer.was_alone else BUSY}", []).append(each)
     return machines
 
 
@@ -742,8 +744,8 @@ def gained_in_brief() -> str:
         others = f" Of the unpatched time, the others' step takes {'; '.join(told)}." if told else ""
         if servers:
             parts.append(
-                f"On {machine}, {undecided} of {len(servers)} servers show no difference.{others} There "
-                f"{_same_tree(answers)}."
+                f"On {machine}, {undecided} of {len(servers)} servers show{'s' * (undecided == 1)} no difference."
+                f"{others} There {_same_tree(answers)}."
             )
     return " ".join(
         ["`patchkit bench` timed servers with default patches alone and synthetic weights.", *parts]

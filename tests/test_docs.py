@@ -382,7 +382,7 @@ def test_a_ratio_no_further_from_1_than_the_same_trees_on_such_a_gpu_is_no_gain(
         ["8", "the same tree twice", "none"],
         ["8", "1 default", "none"],
     ]
-    assert "On one H200, 1 of 2 servers show no difference" in generate_docs.gained_in_brief()
+    assert "On one H200, 1 of 2 servers shows no difference" in generate_docs.gained_in_brief()
 
 
 def test_a_patched_release_over_a_later_one_is_no_gain_of_that_release(answers: Path) -> None:

@@ -90,11 +90,16 @@ class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         first, second = self.trees
         return (first.version, first.patches) == (second.version, second.patches)
 
+    @property
+    def was_alone(self) -> bool:
+        """Whether no other GPU of the machine was in use, as far as that was recorded."""
+        return self.host is not None and not any(load.other_gpus for load in self.host)
+
 
 class Recorded(NamedTuple):
     """A recorded answer, and the server: its model, layers, attention backend and top-k, None without drafts.
 
-    ``spread`` is how many times as long as itself the same tree took on these GPUs, at most.
+    ``spread`` is how many times as long as itself the same tree took on such GPUs, alone or not, at most.
     """
 
     name: str
@@ -125,13 +130,19 @@ def recorded(folder: Path) -> tuple[Recorded, ...]:
     answers = {
         file: msgspec.json.decode(file.read_bytes(), type=Benchmark) for file in sorted(folder.glob("*.json"))
     }
-    spreads: dict[tuple[str, ...], float] = {}
+    spreads: dict[tuple[tuple[str, ...], bool], float] = {}
     for answer in answers.values():
         for batch in answer.batches if answer.is_same_tree else ():
             # Which of the two is the first is chance.
             apart = max(batch.ratio, 1 / batch.ratio)
-            spreads[answer.gpus] = max(apart, spreads.get(answer.gpus, 1.0))
-    return tuple(_read(file, answer, spreads.get(answer.gpus, 1.0)) for file, answer in answers.items())
+            spreads[_conditions(answer)] = max(apart, spreads.get(_conditions(answer), 1.0))
+    return tuple(
+        _read(file, answer, spreads.get(_conditions(answer), 1.0)) for file, answer in answers.items()
+    )
+
+
+def _conditions(answer: Benchmark) -> tuple[tuple[str, ...], bool]:
+    return answer.gpus, answer.was_alone
 
 
 def _read(file: Path, answer: Benchmark, spread: float) -> Recorded:

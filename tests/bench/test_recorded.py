@@ -54,6 +54,20 @@ def test_the_same_trees_ratio_counts_for_its_kind_of_gpu_whichever_tree_was_slow
     }
 
 
+def test_the_same_trees_ratio_beside_busy_gpus_does_not_count_for_a_machine_that_did_nothing_else(
+    tmp_path: Path,
+) -> None:
+    for others, ratio in {None: 1.25, 3: 1.3, 0: 1.05}.items():
+        record(tmp_path, f"llama-8-fa3-same-{others}", ratio, others=others)
+        record(tmp_path, f"llama-8-fa3-a-{others}", 0.9, "26128", others=others)
+    said = {each.name: each.gain(each.answer.batches[0])[:5] for each in recorded(tmp_path)}
+    assert {others: said[f"llama-8-fa3-a-{others}"] for others in (None, 3, 0)} == {
+        None: "none:",
+        3: "none:",
+        0: "10.0%",
+    }
+
+
 def test_only_a_patched_release_over_itself_is_what_patches_gain(tmp_path: Path) -> None:
     record(tmp_path, "llama-8-fa3-same", 1.0)
     record(tmp_path, "llama-8-fa3-default", 0.9, "26128")

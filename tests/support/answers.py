@@ -20,9 +20,13 @@ def record(
     over: str = "",
     options: str = "",
     gpu: str = "NVIDIA H200",
+    others: int | None = 0,
     **batch: Any,
 ) -> None:
-    """Record an answer: a release with patches over itself, or ``over`` another; without patches the same twice."""
+    """Record an answer: a release with patches over itself, or ``over`` another; without patches the same twice.
+
+    ``others`` is the number of other GPUs that were in use, None if that was not recorded.
+    """
     tree = {"name": "one", "package": "1/sglang", "version": over or release, "patches": []}
     interval = [ratio - 0.01, ratio + 0.01]
     measured = {
@@ -34,6 +38,7 @@ def record(
         "command": f"python -m sglang.launch_server --speculative-algorithm EAGLE3 --skip-tokenizer-init {options}",
         "trees": [tree, tree | {"patches": patches, "version": release}],
         "gpus": [gpu],
+        "host": None if others is None else [{"cores": 16, "load": 1.0, "other_gpus": others}] * 2,
         "beside": True,
         "batches": [measured | batch],
         "notes": [],
