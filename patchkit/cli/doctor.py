@@ -56,9 +56,7 @@ def command(
     draft_config: Path | None,
     read_only: bool,
 ) -> None:
-    """Show why a server waits for the GPU and which fixes it lacks.
-
-    SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the launch
+    """SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the launch
     command in quotes. Prints the backends that the server uses, which of them need the CPU mirror (the host copy of a
     batch's sequence lengths), the patch or option that removes this need, and the fixes for this server that TREE
     lacks. TREE is only read. Its own code settles the options, in a process without network and GPU; with --read-only

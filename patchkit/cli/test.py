@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     options.as_json,
 )
 def command(given: options.Target, *, patch: str, more: Sequence[str], trees: Sequence[str]) -> int:
-    """Check a patch of your own, or try a patch on copies of trees.
-
-    PATCH is a patch folder, or a folder of patch folders. Without --on, patches are validated, their examples are run,
-    and undefined names in their code are reported. With --on, PATCH, which can also be the name of a patch that
+    """PATCH is a patch folder, or a folder of patch folders. Without --on, patches are validated, their examples are
+    run, and undefined names in their code are reported. With --on, PATCH, which can also be the name of a patch that
     patchkit show lists, is applied to a copy of each tree, verified, and reverted. Exit code 1 if anything fails.
     """
     from patchkit.commands.test import test
