@@ -92,11 +92,12 @@ def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *
 def _say(
     tree: CheckoutTree, status: TreeStatus, target: options.Target, *, verbose: bool, as_json: bool
 ) -> None:
-    from patchkit.cli.answers.base import states
-    from patchkit.cli.answers.status import Status
     from patchkit.plan.fitting import is_left_out
 
     if as_json:
+        from patchkit.cli.answers.base import states
+        from patchkit.cli.answers.status import Status
+
         console.emit(Status.of(status, tree=tree, patches=states(tree, status.patches)))
         return
     console.say(escaped(console.place(tree)))
