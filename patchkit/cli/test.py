@@ -70,12 +70,12 @@ def command(given: options.Target, *, patch: str, more: Sequence[str], trees: Se
 
 def _check(folder: Path, *, as_json: bool) -> int:
     """Print what is wrong with the patches in ``folder``; return 1 if anything is."""
-    from patchkit.cli.answers.check_patch import CheckPatch
+    from patchkit.cli.answers.check_patch import CheckedFolder, CheckPatch
     from patchkit.commands.check import check_patches
 
     checked = check_patches(folder)
     if as_json:
-        console.emit(CheckPatch(patches=checked))
+        console.emit(CheckPatch(patches=tuple(map(CheckedFolder.of, checked))))
     for checked_patch in () if as_json else checked:
         examples = counted(checked_patch.examples, "example")
         mark = (

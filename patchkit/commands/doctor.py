@@ -39,7 +39,7 @@ def doctor(
 
     ``words`` are the server's options or its launch command, ``settings`` a ``ServerArgs`` JSON, ``models`` the
     ``config.json`` of its ``model`` and of the ``draft`` where these are not on this machine. The tree's own code
-    settles them in a child process unless ``read_only``. Raise UsageError for options that the tree refuses.
+    resolves them in a child process unless ``read_only``. Raise UsageError for options that the tree refuses.
     """
     server = FoundServer("", command_of(words))
     (diagnosis,) = diagnoses(tree, patches, [server], settings, gpus=gpus, models=models, read_only=read_only)

@@ -60,7 +60,7 @@ class Launch:
         return self.changed(settings, {})
 
     def guessed(self, settings: Mapping[str, Value]) -> Launch:
-        """Return the launch as if it had resolved to these settings and on the same others; nothing is executed."""
+        """Return the launch as if it had resolved to these settings and the same others; nothing is executed."""
         cases = (replace(case, settings={**case.settings, **settings}) for case in self.cases)
         return replace(self, cases=tuple(cases))
 
