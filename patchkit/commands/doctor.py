@@ -68,7 +68,7 @@ def diagnoses(
         examined = ExaminedTree(read, functools.partial(status, read, patches), advises=advises)
         results: list[Diagnosis | UsageError] = []
         with nullcontext() if read_only else Execution(read.package, read.name, Path.cwd()) as execution:
-            arguments = Arguments(read, execution, gpus, models or {})
+            arguments = Arguments(read, execution, gpus, models)
             for server in servers:
                 try:
                     results.append(diagnose(examined, arguments.launch(server.command, settings)))
