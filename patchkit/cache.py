@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
+import importlib.util
 import os
 import sys
-import tempfile
 import time
 from functools import cache
 from pathlib import Path
@@ -33,7 +32,7 @@ def folder(area: str) -> Path:
 def key(sources: Mapping[str, bytes], packages: Iterable[str], libraries: Iterable[str] = ()) -> str:
     """Return a digest of the files that were read, of the code that read them, and of the interpreter.
 
-    ``packages`` are packages of this project, ``libraries`` distributions whose version counts.
+    ``packages`` are packages of this project, ``libraries`` those whose version counts, which is in ``_version.py``.
     """
     digest = hashlib.sha256(_readers(tuple(packages), tuple(libraries)))
     for file, text in sorted(sources.items()):
@@ -44,11 +43,13 @@ def key(sources: Mapping[str, bytes], packages: Iterable[str], libraries: Iterab
 
 @cache
 def _readers(packages: tuple[str, ...], libraries: tuple[str, ...]) -> bytes:
-    versions = [importlib.metadata.version(name) for name in libraries]
-    digest = hashlib.sha256(repr((sys.version_info, versions)).encode())
+    digest = hashlib.sha256(repr(sys.version_info).encode())
     for package in packages:
         for path in sorted((Path(__file__).parent / package).rglob("*.py")):
             digest.update(path.read_bytes())
+    # Neither the library nor importlib.metadata is imported: each takes longer than all else here.
+    for spec in filter(None, map(importlib.util.find_spec, libraries)):
+        digest.update(Path(spec.origin or "").with_name("_version.py").read_bytes())
     return digest.digest()
 
 
@@ -69,6 +70,8 @@ def load(area: str, name: str, kind: type[Kept]) -> Kept | None:
 
 def save(area: str, name: str, value: Any, *, max_files: int = _KEPT) -> None:
     """Cache a result and delete the least recently used ones; a cache that cannot be written is no error."""
+    import tempfile  # An answer from the cache needs none.
+
     place = folder(area)
     try:
         text = msgspec.json.encode(value)

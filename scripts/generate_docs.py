@@ -375,7 +375,7 @@ def launch_lines() -> str:
     text = (
         f"- Of launch lines with speculation or an attention backend from {len(held['commits'])} public repositories, "
         f"chosen before `doctor` had read them, it has no answer for {'; '.join(told)} "
-        f"(on {' and '.join(held['runs']['at first'])}). A real `ServerArgs`, with torch and transformers, settled "
+        f"(on {' and '.join(held['runs']['at first'])}). A real `ServerArgs`, with torch and transformers, resolved "
         f"{pairs} launches on {', '.join(real['trees'])}: of {used} settings that `doctor` uses {different} differ, "
         f"and {ended} launches end otherwise. {recipes['recipes']} recipes on one tree take {recipes['cpu_s']} CPU "
         "seconds. `scripts/count_launch_lines.py` counts and compares; `docs/benchmarks/launch-lines.json` has the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import tempfile
 import time
@@ -38,7 +39,7 @@ def timed(command: Sequence[object], home: Path, **environment: str) -> tuple[fl
     Raise SystemExit if the command fails.
     """
     own = {"HOME": str(home), "XDG_CACHE_HOME": str(home), "XDG_DATA_HOME": str(home)}
-    before, started = os.times(), time.perf_counter()
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
         list(map(str, command)),
         capture_output=True,
@@ -46,8 +47,7 @@ def timed(command: Sequence[object], home: Path, **environment: str) -> tuple[fl
         cwd=home,
         env=os.environ | own | environment,
     )
-    wall, after = time.perf_counter() - started, os.times()
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stderr.decode()}")
-    busy = after.children_user + after.children_system - before.children_user - before.children_system
-    return wall, busy
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

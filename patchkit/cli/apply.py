@@ -66,11 +66,9 @@ def command(
     committing: bool,
     verifying: bool,
 ) -> int:
-    """Apply patches to TREE, with the patches that they require.
-
-    Without PATCH, every default patch that fits is applied; patches that conflict, and patches that need them, are left
-    out. Of a group, the default patches are applied and the opt-in patches are listed: read their risk (patchkit show
-    PATCH), then apply them by name.
+    """Without PATCH, every default patch that fits is applied; patches that conflict, and patches that need them, are
+    left out. Of a group, the default patches are applied and the opt-in patches are listed: read their risk (patchkit
+    show PATCH), then apply them by name.
 
     If a named patch, a patch that it requires or, with --all, any default patch conflicts, nothing is written and the
     exit code is 3.

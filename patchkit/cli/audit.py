@@ -49,9 +49,7 @@ def command(
     allow_unread: bool,
     suggest_opt_out: bool,
 ) -> int:
-    """Find code that fails when a batch has no CPU sequence lengths.
-
-    The CPU mirror (seq_lens_cpu) is the host copy of a batch's sequence lengths. Patches make it optional, and code
+    """The CPU mirror (seq_lens_cpu) is the host copy of a batch's sequence lengths. Patches make it optional, and code
     that reads it when it is None fails. TREE is only read; none of its code runs. Exit code 1 if there are findings
     that are at least likely.
     """

@@ -76,12 +76,10 @@ def command(
     time_limit: int,
     profiled: bool,
 ) -> int:
-    """Measure on this GPU what patches change for a server.
-
-    LAUNCH_COMMAND, in quotes, is as you start the server. Two copies of the tree, one unpatched and one with the named
-    patches (default: all that apply makes), are served by it on free ports, beside each other if they fit into memory.
-    Their runs alternate. Prints the time of a decode step, the ratio of paired runs with its 95 % interval, and whether
-    each request gets the same tokens. The tree itself is only read. Exit code 1 if tokens differ.
+    """LAUNCH_COMMAND, in quotes, is as you start the server. Two copies of the tree, one unpatched and one with the
+    named patches (default: all that apply makes), are served by it on free ports, beside each other if they fit into
+    memory. Their runs alternate. Prints the time of a decode step, the ratio of paired runs with its 95 % interval, and
+    whether each request gets the same tokens. The tree itself is only read. Exit code 1 if tokens differ.
     """
     from patchkit.bench.command import read_prompts
     from patchkit.bench.compare import Workload

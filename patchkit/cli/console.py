@@ -111,7 +111,8 @@ def place(tree: CheckoutTree) -> str:
 def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> None:
     """Print a line for each state (with ``verbose``, for each patch), then each conflict with its site and reason."""
     say("")
-    groups = {state: [status for status in statuses if status.label == state] for state in STYLES}
+    labels = [(status.label, status) for status in statuses]
+    groups = {state: [status for label, status in labels if label == state] for state in STYLES}
     for state, group in groups.items():
         if group:
             names = "" if verbose else f"  {escaped(_named(group))}"

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 @options.command("diff", options.tree_and_patches, options.shared)
 def command(given: options.Target) -> None:
-    """Print what apply would change, as a unified diff.
-
-    Without PATCH, prints the changes of every default patch that fits; a group does not include its opt-in patches.
+    """Without PATCH, prints the changes of every default patch that fits; a group does not include its opt-in patches.
     Conflicts, and patches that are left out because of them, are printed on stderr.
     """
     from patchkit.commands.diff import diff

@@ -56,12 +56,10 @@ def command(
     draft_config: Path | None,
     read_only: bool,
 ) -> None:
-    """Show why a server waits for the GPU and which fixes it lacks.
-
-    SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the launch
+    """SERVER OPTIONS are sglang's, such as --attention-backend triton --speculative-algorithm EAGLE3, or the launch
     command in quotes. Prints the backends that the server uses, which of them need the CPU mirror (the host copy of a
     batch's sequence lengths), the patch or option that removes this need, and the fixes for this server that TREE
-    lacks. TREE is only read. Its own code settles the options, in a process without network and GPU; with --read-only
+    lacks. TREE is only read. Its own code resolves the options, in a process without network and GPU; with --read-only
     none of its code runs.
 
     With FILEs, or folders of them behind TREE, prints a table of the servers that they start: shell scripts, Markdown

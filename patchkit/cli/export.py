@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     options.as_json,
 )
 def command(given: options.Target, *, folder: Path) -> None:
-    """Write patches as a series of commits for git am.
-
-    `git am DIR/*.patch` applies them to the commit that TREE has checked out, one commit for each patch;
+    """`git am DIR/*.patch` applies them to the commit that TREE has checked out, one commit for each patch;
     files with CRLF line ends need `git am --keep-cr`. TREE is only read; uncommitted changes are ignored. Without
     PATCH, every default patch that fits is written; a group does not include its opt-in patches.
     """

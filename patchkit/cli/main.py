@@ -13,9 +13,9 @@ import os
 import re
 import sys
 import textwrap
+from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from itertools import chain
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ import click
 
 from patchkit import __version__
 from patchkit.cli.options import runnable
+from patchkit.cli.topics import SUMMARIES, TOPICS
 from patchkit.errors import PatchkitError, UsageError, spelling_hint
 from patchkit.findings.printable import excerpt, printable
 
@@ -43,34 +44,34 @@ EXIT_CODES = {
     _UNREAD: "the output was closed early",
 }
 
-_GROUPS = {
-    heading: [import_module(f"patchkit.cli.{name}").command for name in names.split()]
-    for heading, names in {
-        "Inspect a tree": "status show diff",
-        "Apply and revert patches": "apply resolve revert",
-        "Check a tree": "verify audit doctor bench",
-        "Work with branches and commits": "matrix rebase merge_driver export",
-        "Port and write changes": "port new test",
-    }.items()
-}
+
+class _Commands(Mapping[str, click.Command]):
+    """The commands by name, each imported when it is first asked for."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in SUMMARIES:
+            raise KeyError(name)
+        command: click.Command = import_module(f"patchkit.cli.{name.replace('-', '_')}").command
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(SUMMARIES)
+
+    def __len__(self) -> int:
+        return len(SUMMARIES)
 
 
-class _Commands(click.Group):
+class _Group(click.Group):
     """A group that lists its commands by topic and prints errors in one format."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, self.commands))
-        for heading, commands in _GROUPS.items():
-            with formatter.section(heading):
-                formatter.write_dl(
-                    [
-                        (command.name.ljust(width), command.get_short_help_str(formatter.width - width - 4))
-                        for command in commands
-                    ]
-                )
+        width = max(map(len, SUMMARIES))
+        for topic, summaries in TOPICS.items():
+            with formatter.section(topic):
+                formatter.write_dl([(name.ljust(width), summary) for name, summary in summaries.items()])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Exit codes"):
@@ -166,29 +167,7 @@ def _wide(head: str, text: str) -> str:
     )
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Group, commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="patchkit")
 def main() -> None:
     """Carry patches on a fork of sglang to other releases, and backport its speculative-decoding speedups."""
-
-
-_TREE = (
-    "TREE is an sglang checkout, its python folder, the package folder or site-packages (default: the tree that "
-    "contains the current folder)."
-)
-_PATCH = (
-    "PATCH is a patch's name, as listed by patchkit show, or the name of a group of patches, such as @mirror. Any "
-    "other word is taken as TREE."
-)
-
-
-def _explained(command: click.Command) -> str:
-    """Return the explanation of TREE and PATCH for a command that takes them."""
-    taken = {word for param in command.params for word in (param.metavar or "").split()}
-    paragraphs = [_TREE] if taken & {"TREE", "[TREE]"} else []
-    return "\n\n".join([*paragraphs, _PATCH] if "[PATCH]..." in taken else paragraphs)
-
-
-for _command in chain.from_iterable(_GROUPS.values()):
-    _command.epilog = _explained(_command)
-    main.add_command(_command)

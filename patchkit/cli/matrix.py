@@ -53,10 +53,8 @@ def command(
     verbose: bool,
     jobs: int | None,
 ) -> int:
-    """Show each patch's state on many branches, without a checkout.
-
-    REPO is a clone or a bare repository, and is only read. Results are cached, so an interrupted run continues where it
-    stopped. Exit code 1 if a ref cannot be read or, with --verify, fails verification.
+    """REPO is a clone or a bare repository, and is only read. Results are cached, so an interrupted run continues where
+    it stopped. Exit code 1 if a ref cannot be read or, with --verify, fails verification.
     """
     from patchkit.cli.output import writing
     from patchkit.commands.matrix import matrix

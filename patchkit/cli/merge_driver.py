@@ -44,11 +44,9 @@ def command(
     marker_size: int,
     labels: Sequence[str] | None,
 ) -> int:
-    """Merge Python files by structure in git's own commands.
-
-    After --install git calls it in every merge, rebase, cherry-pick, am -3 and stash pop: git's merge by lines first,
-    and where lines conflict, the statements. It writes OURS, and exits 0, or 1 with conflict markers around what is not
-    sure. PATH is the file's name in the repository. What is not valid Python is merged as git merges it.
+    """After --install git calls it in every merge, rebase, cherry-pick, am -3 and stash pop: git's merge by lines
+    first, and where lines conflict, the statements. It writes OURS, and exits 0, or 1 with conflict markers around what
+    is not sure. PATH is the file's name in the repository. What is not valid Python is merged as git merges it.
     """
     from patchkit.commands import merge_driver
 

@@ -56,9 +56,7 @@ def command(
     base: tuple[Path, ...],
     folder: Path | None,
 ) -> None:
-    """Draft a patch from a diff or a commit.
-
-    DIR gets the change as a diff, with the files that it was made on, so that it can be made in trees that have
+    """DIR gets the change as a diff, with the files that it was made on, so that it can be made in trees that have
     drifted. What you have to complete is marked `todo` in its patch.toml.
     """
     from patchkit.cli.answers.new import New

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
+from patchkit.cli.topics import SUMMARIES
 from patchkit.errors import RefusedRepositoryError, TreeError, UsageError
 
 if TYPE_CHECKING:
@@ -201,7 +202,8 @@ def command(
 ) -> Callable[[Callable[..., int | None]], click.Command]:
     """Return a decorator that makes a command of a function, with these arguments and options in this order.
 
-    The function gets those of ``Target`` as one of it, and returns the exit code, None for 0.
+    The function gets those of ``Target`` as one of it, and returns the exit code, None for 0. Its docstring is what the
+    command's help says below the summary.
     """
 
     def decorate(function: Callable[..., int | None]) -> click.Command:
@@ -210,11 +212,29 @@ def command(
             if code := function(given, **values):
                 click.get_current_context().exit(code)
 
-        made: Any = click.command(name, help=function.__doc__, **settings)
-        described: click.Command = made(options(*declared)(called))
-        return described
+        make: Any = click.command(name, help=f"{SUMMARIES[name]}\n\n    {function.__doc__}", **settings)
+        made: click.Command = make(options(*declared)(called))
+        made.epilog = _explained(made)
+        return made
 
     return decorate
+
+
+_TREE = (
+    "TREE is an sglang checkout, its python folder, the package folder or site-packages (default: the tree that "
+    "contains the current folder)."
+)
+_PATCH = (
+    "PATCH is a patch's name, as listed by patchkit show, or the name of a group of patches, such as @mirror. Any "
+    "other word is taken as TREE."
+)
+
+
+def _explained(command: click.Command) -> str:
+    """Return the explanation of TREE and PATCH for a command that takes them."""
+    taken = {word for param in command.params for word in (param.metavar or "").split()}
+    paragraphs = [_TREE] if taken & {"TREE", "[TREE]"} else []
+    return "\n\n".join([*paragraphs, _PATCH] if "[PATCH]..." in taken else paragraphs)
 
 
 def options(*declared: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 
 class Stdout(Console):
-    """Stdout, as wide as its terminal.
+    """Stdout, as wide as its terminal. What is between two colons is no name of an emoji.
 
     If nobody reads it, BrokenPipeError is raised, not rich's SystemExit(1), as if a check failed.
     """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(emoji=False, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print; on a terminal a line of markup that is too wide goes on below its last column."""
@@ -50,7 +53,7 @@ _FAR = 32
 
 def _fitted(console: Console, line: str) -> Iterator[Text]:
     """Yield the lines that a line of markup takes on a console; no word is broken."""
-    text = Text.from_markup(line)
+    text = Text.from_markup(line, emoji=False)
     if len(text.plain) <= console.width:
         yield text
         return
@@ -75,7 +78,7 @@ def writing(output: Path | None) -> Iterator[Console]:
         yield Stdout(highlight=False, soft_wrap=True)
         return
     text = StringIO()
-    yield Console(file=text, highlight=False, soft_wrap=True)
+    yield Console(file=text, emoji=False, highlight=False, soft_wrap=True)
     try:
         _write(output, text.getvalue().encode())
     except OSError as error:

@@ -85,13 +85,11 @@ def command(
     allow_dirty: bool,
     folder: Path | None,
 ) -> int:
-    """Port patches to a tree that has diverged.
-
-    A PATCH is a commit, a range, a diff, a file of mails as from git format-patch, or a folder of these, in the order
-    of its file `series` or by name. Shows for each edit whether it was applied, was already there or cannot be applied,
-    and the difference where the code around it differs. If an edit cannot be applied, nothing is written and the exit
-    code is 3. Exit code 1 if a change may behave differently in that tree, or a part of one was left out. Files outside
-    the package are merged as text, and links and modes are carried.
+    """A PATCH is a commit, a range, a diff, a file of mails as from git format-patch, or a folder of these, in the
+    order of its file `series` or by name. Shows for each edit whether it was applied, was already there or cannot be
+    applied, and the difference where the code around it differs. If an edit cannot be applied, nothing is written and
+    the exit code is 3. Exit code 1 if a change may behave differently in that tree, or a part of one was left out.
+    Files outside the package are merged as text, and links and modes are carried.
     """
     from patchkit.commands.port import PortConflictError, port, port_matrix
     from patchkit.series.source import Source

@@ -38,11 +38,9 @@ if TYPE_CHECKING:
     options.as_json,
 )
 def command(given: options.Target, *, ref: str, merging: bool) -> int:
-    """Check how a move to REF affects each patch, or merge REF.
-
-    Shows for each patch and each ported commit whether REF has it, and if not, whether it applies there or conflicts.
-    Exit code 1 if a patch that TREE has, a default patch or a ported commit conflicts, or was edited in REF. TREE is
-    changed only with --merge.
+    """Shows for each patch and each ported commit whether REF has it, and if not, whether it applies there or
+    conflicts. Exit code 1 if a patch that TREE has, a default patch or a ported commit conflicts, or was edited in REF.
+    TREE is changed only with --merge.
     """
     from patchkit.cli.answers.rebase import Rebase
     from patchkit.commands.merge import clean_head, is_merged, merge, merge_obstacle

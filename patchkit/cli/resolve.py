@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     options.shared,
 )
 def command(given: options.Target, *, accept: bool, giving_up: bool, folder: Path | None) -> None:
-    """Record an edit that you made by hand where a patch conflicted.
-
-    PATCH and EDIT are the names that the conflict and its markers show; without EDIT, the edits of PATCH that are in
+    """PATCH and EDIT are the names that the conflict and its markers show; without EDIT, the edits of PATCH that are in
     conflict are listed. Code that you wrote in place of the markers of
     apply --markers is stored; apply --resolved uses it again where the same code conflicts. revert removes the edit
     with its patch.

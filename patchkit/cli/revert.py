@@ -18,10 +18,8 @@ from patchkit.findings.printable import escaped, excerpt
     options.shared,
 )
 def command(given: options.Target, *, everything: bool, keep_going: bool, committing: bool) -> int:
-    """Revert patches in TREE, and keep your own later changes.
-
-    Without PATCH, every patch is reverted, except a port that was committed, which must be named. A group includes its
-    opt-in patches that are applied.
+    """Without PATCH, every patch is reverted, except a port that was committed, which must be named. A group includes
+    its opt-in patches that are applied.
     """
     from patchkit.cli.answers.revert import LeftPatch, Revert
     from patchkit.commands.revert import (

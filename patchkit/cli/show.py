@@ -26,10 +26,7 @@ _TOKENS = {True: "", None: " (where the unpatched release fails)", False: " (tok
     options.as_json,
 )
 def command(given: options.Target, *, patch: str | None) -> None:
-    """List the patches, or show one: its change, reason and risk.
-
-    PATCH can also be a group, such as mirror or @mirror: its patches are listed, with what a server gains.
-    """
+    """PATCH can also be a group, such as mirror or @mirror: its patches are listed, with what a server gains."""
     from patchkit.cli.answers.patches import Listed, Show
     from patchkit.patchset import runs
     from patchkit.patchset.select import GROUP, GROUPS

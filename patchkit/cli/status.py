@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     options.shared,
 )
 def command(given: options.Target, *, verbose: bool, check: bool, style: str) -> int:
-    """Show each patch's state: applied, pending or in conflict.
-
-    upstream: TREE has upstream's own change. unknown: TREE has the change, and nothing tells whose it is. conflict:
+    """upstream: TREE has upstream's own change. unknown: TREE has the change, and nothing tells whose it is. conflict:
     TREE has other code at a place that the patch changes. left-out: the configuration leaves the patch out. pending:
     apply would make the change. opt-in: apply makes it only if you name the patch. partial: apply would make the rest,
     of an opt-in patch only if you name it. not-applicable: TREE lacks the code that the patch changes. Without PATCH,
@@ -94,11 +92,12 @@ def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *
 def _say(
     tree: CheckoutTree, status: TreeStatus, target: options.Target, *, verbose: bool, as_json: bool
 ) -> None:
-    from patchkit.cli.answers.base import states
-    from patchkit.cli.answers.status import Status
     from patchkit.plan.fitting import is_left_out
 
     if as_json:
+        from patchkit.cli.answers.base import states
+        from patchkit.cli.answers.status import Status
+
         console.emit(Status.of(status, tree=tree, patches=states(tree, status.patches)))
         return
     console.say(escaped(console.place(tree)))

@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     options.as_json,
 )
 def command(given: options.Target, *, patch: str, more: Sequence[str], trees: Sequence[str]) -> int:
-    """Check a patch of your own, or try a patch on copies of trees.
-
-    PATCH is a patch folder, or a folder of patch folders. Without --on, patches are validated, their examples are run,
-    and undefined names in their code are reported. With --on, PATCH, which can also be the name of a patch that
+    """PATCH is a patch folder, or a folder of patch folders. Without --on, patches are validated, their examples are
+    run, and undefined names in their code are reported. With --on, PATCH, which can also be the name of a patch that
     patchkit show lists, is applied to a copy of each tree, verified, and reverted. Exit code 1 if anything fails.
     """
     from patchkit.commands.test import test
@@ -72,12 +70,12 @@ def command(given: options.Target, *, patch: str, more: Sequence[str], trees: Se
 
 def _check(folder: Path, *, as_json: bool) -> int:
     """Print what is wrong with the patches in ``folder``; return 1 if anything is."""
-    from patchkit.cli.answers.check_patch import CheckPatch
+    from patchkit.cli.answers.check_patch import CheckedFolder, CheckPatch
     from patchkit.commands.check import check_patches
 
     checked = check_patches(folder)
     if as_json:
-        console.emit(CheckPatch(patches=checked))
+        console.emit(CheckPatch(patches=tuple(map(CheckedFolder.of, checked))))
     for checked_patch in () if as_json else checked:
         examples = counted(checked_patch.examples, "example")
         mark = (

@@ -50,9 +50,7 @@ def command(
     min_confidence: str,
     baseline: Path | None,
 ) -> int:
-    """Check that the patches in TREE are complete and fit its code.
-
-    Compiles the changed files, looks for every edit, checks imports and calls between backends and workers, compares
+    """Compiles the changed files, looks for every edit, checks imports and calls between backends and workers, compares
     files with what patchkit recorded, and runs the audit. Exit code 1 if a check fails. TREE's code runs only with
     --level import.
     """

@@ -27,7 +27,7 @@ class CheckedPatch(msgspec.Struct, frozen=True):
     """A patch folder: the number of its examples that were run, and its faults."""
 
     patch: str
-    folder: str
+    folder: Path
     examples: int
     faults: tuple[str, ...]
 
@@ -68,5 +68,5 @@ def check_patches(folder: Path) -> tuple[CheckedPatch, ...]:
         examples = examples_in(path.parent)
         faults = [f"{example.shows} {fault}" for example in examples for fault in faults_of(patch, example)]
         faults += [*_unwritten(path), *unrecognised(patch)]
-        checked.append(CheckedPatch(patch.id, str(path.parent), len(examples), tuple(faults)))
+        checked.append(CheckedPatch(patch.id, path.parent, len(examples), tuple(faults)))
     return tuple(checked)

@@ -39,7 +39,7 @@ def doctor(
 
     ``words`` are the server's options or its launch command, ``settings`` a ``ServerArgs`` JSON, ``models`` the
     ``config.json`` of its ``model`` and of the ``draft`` where these are not on this machine. The tree's own code
-    settles them in a child process unless ``read_only``. Raise UsageError for options that the tree refuses.
+    resolves them in a child process unless ``read_only``. Raise UsageError for options that the tree refuses.
     """
     server = FoundServer("", command_of(words))
     (diagnosis,) = diagnoses(tree, patches, [server], settings, gpus=gpus, models=models, read_only=read_only)
@@ -68,7 +68,7 @@ def diagnoses(
         examined = ExaminedTree(read, functools.partial(status, read, patches), advises=advises)
         results: list[Diagnosis | UsageError] = []
         with nullcontext() if read_only else Execution(read.package, read.name, Path.cwd()) as execution:
-            arguments = Arguments(read, execution, gpus, models or {})
+            arguments = Arguments(read, execution, gpus, models)
             for server in servers:
                 try:
                     results.append(diagnose(examined, arguments.launch(server.command, settings)))

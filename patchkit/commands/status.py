@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError
-from patchkit.plan.comments import commenting_patches
+from patchkit.plan.comments import SIGNS, commenting_patches
 from patchkit.plan.fitting import with_left_out
 from patchkit.plan.markers import without_markers
 from patchkit.plan.planner import Planner
@@ -68,10 +68,11 @@ def _with_differences(
 
     There is none if the contents that patches wrote are not known.
     """
+    commenting = {file: commenting_patches(tree.read(file) or b"") for file in tree.containing(*SIGNS)}
 
     def is_missing(status: PatchStatus, edit: EditStatus) -> bool:
-        text = tree.read(edit.file) if edit.state in {State.CONFLICT, State.PENDING} else None
-        return status.patch.id in commenting_patches(text or b"")
+        is_made = edit.state not in {State.CONFLICT, State.PENDING}
+        return not is_made and status.patch.id in commenting.get(edit.file, ())
 
     missing = {edit.file for status in statuses for edit in status.edits if is_missing(status, edit)}
     if not missing:

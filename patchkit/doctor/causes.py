@@ -37,10 +37,8 @@ class Cause(msgspec.Struct, frozen=True):
     where: str = ""
 
 
-def causes_of(
-    server: ExaminedServer, statuses: Sequence[PatchStatus], trials: Trials | None = None
-) -> Iterator[Cause]:
-    """Yield what keeps the mirror for any kind of model, each once; no patch is named without ``trials``."""
+def causes_of(server: ExaminedServer, statuses: Sequence[PatchStatus], trials: Trials) -> Iterator[Cause]:
+    """Yield what keeps the mirror for any kind of model, each once, with the patches in ``trials`` that free it."""
     outcomes, launch = server.outcomes, server.launch
     kept = [outcome for _, outcome in outcomes if outcome.kept]
     if not kept:
@@ -93,7 +91,7 @@ def _undecided(statuses: Sequence[PatchStatus]) -> Cause:
     return Cause("the unpatched code", f"it has no {mirror.FLAG}, so every server keeps the mirror", remedies)
 
 
-def _forced(name: str, server: ExaminedServer, trials: Trials | None) -> Cause:
+def _forced(name: str, server: ExaminedServer, trials: Trials) -> Cause:
     if name == "speculative_algorithm":
         algorithm = str(server.launch.get(name)).upper()
         return Cause(algorithm, f"the decision keeps the mirror with --speculative-algorithm {algorithm}")
@@ -103,25 +101,24 @@ def _forced(name: str, server: ExaminedServer, trials: Trials | None) -> Cause:
         on = "the decision keeps the mirror where this is on"
         return Cause(option(name), on, (f"leave out {option(name)}",))
     feature = name.removeprefix("disable_").replace("_", " ")
-    candidates = trials.deciding() if trials is not None else ()
     models = [answers for answers, outcome in server.outcomes if name in outcome.forced]
-    remedies = _patches(trials, candidates, models, lambda outcome: name in outcome.forced)
+    remedies = _patches(trials, trials.deciding(), models, lambda outcome: name in outcome.forced)
     why = f"the decision keeps the mirror unless {option(name)} is given"
     return Cause(feature, why, (option(name), *remedies))
 
 
 def _patches(
-    trials: Trials | None,
+    trials: Trials,
     candidates: Sequence[str],
     models: Sequence[dict[str, bool]],
     keeps: Callable[[ServerOutcome], bool],
 ) -> Iterator[str]:
     """Yield the sets of patches that free the mirror, with the models for which each of them does or does not."""
-    for remedy in trials.freeing(candidates, models, keeps) if trials is not None else ():
+    for remedy in trials.freeing(candidates, models, keeps):
         yield f"patch {' '.join(remedy.patches)}{limits(remedy.freed, remedy.kept)}"
 
 
-def _of_backends(server: ExaminedServer, outcomes: Outcomes, trials: Trials | None) -> Iterator[Cause]:
+def _of_backends(server: ExaminedServer, outcomes: Outcomes, trials: Trials) -> Iterator[Cause]:
     readers: dict[str, list[tuple[dict[str, bool], str]]] = {}
     for answers, outcome in outcomes:
         for one in outcome.roles:
@@ -132,9 +129,8 @@ def _of_backends(server: ExaminedServer, outcomes: Outcomes, trials: Trials | No
         classes = server.program.classes_named(cls)
         files = {ancestor.module.file for one in classes for ancestor in server.program.mro(one)}
         keeps = functools.partial(_is_read, cls)
-        candidates = trials.opting_out(files) if trials is not None else ()
         options = server.freed_by_one_branch(keeps) if server.advises else ()
-        remedies = (*_patches(trials, candidates, models, keeps), *options)
+        remedies = (*_patches(trials, trials.opting_out(files), models, keeps), *options)
         roles = list(dict.fromkeys(role for _, role in played))
         why = f"it runs {listed(roles)} and needs the mirror"
         yield Cause(cls, why, remedies, unless_usual(models))

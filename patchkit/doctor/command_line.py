@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
 
-from patchkit.doctor.shell import Command, Word, as_word, commands
+from patchkit.doctor.shell import Command, Word, as_word, commands, first_command
 from patchkit.errors import UsageError
 from patchkit.tree.limits import MAX_SETTINGS_BYTES, read_named
 
@@ -54,7 +54,7 @@ def command_of(words: Sequence[str]) -> ServerCommand:
     """
     if len(words) == 1:
         server = next(iter(servers(words[0])), None)
-        split = next(commands(words[0], {}), Command((), {}, 1))
+        split = first_command(words[0], {})
     else:
         split = Command(tuple(as_word(word) for word in words if word.strip()), {}, 1)
         server = next(started(split), None)
@@ -234,8 +234,4 @@ def config_options(path: Path) -> Iterator[tuple[str, list[str]]]:
         # Aliases can make nested values very large.
         if any(isinstance(value, (list, dict, set)) for value in values):
             raise UsageError(f"{where}: {name} has nested values", advice=_ONE_A_LINE)
-        yield name, [_as_typed(value) for value in values]
-
-
-def _as_typed(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        yield name, [str(value).lower() if isinstance(value, bool) else str(value) for value in values]

@@ -70,26 +70,23 @@ class Components:
 
     def roles(self, reads: Callable[[Any], bool]) -> Iterator[Role]:
         """Yield each backend of the server; ``reads`` returns whether one reads the mirror."""
-        values = self._settings.values
         prefill, decode = self.sides()
-        drafting = {"draft steps": "create_decode_backend", "draft extend": "create_draft_extend_backend"}
         for role, name in {"prefill": prefill, "decode": decode}.items():
             yield from self._role(
                 role, name, functools.partial(self._made, name, self._runners[False]), reads
             )
         if prefill != decode:
             yield from self._combining(f"{prefill}+{decode}", reads)
-        if not str(values.get("speculative_algorithm")).startswith(("EAGLE", "STANDALONE", "FROZEN")):
+        if not str(self._setting(ALGORITHM)).startswith(("EAGLE", "STANDALONE", "FROZEN")):
             return
         draft = self._setting("speculative_draft_attention_backend")
-        extending = decode if values.get("speculative_attention_mode") == "decode" else prefill
-        for role, name in {
-            "draft steps": str(draft or decode),
-            "draft extend": str(draft or extending),
-        }.items():
-            if role == "draft steps" and self._setting("speculative_num_steps") == 1:
-                continue
-            yield from self._role(role, name, functools.partial(self._drafting, drafting[role]), reads)
+        extending = decode if self._setting("speculative_attention_mode") == "decode" else prefill
+        makers = (
+            ("draft steps", draft or decode, "create_decode_backend"),
+            ("draft extend", draft or extending, "create_draft_extend_backend"),
+        )
+        for role, name, maker in makers[self._setting("speculative_num_steps") == 1 :]:
+            yield from self._role(role, str(name), functools.partial(self._drafting, maker), reads)
 
     def require_known(self) -> None:
         """Raise the tree's own error for an unknown algorithm and for the first backend that nothing registers."""
@@ -103,10 +100,9 @@ class Components:
 
     def sides(self) -> tuple[str, str]:
         """Return the names of the backends for prefill and for decode."""
-        values = self._settings.values
-        default = values.get("attention_backend")
-        sides = (values.get("prefill_attention_backend"), values.get("decode_attention_backend"))
-        return str(sides[0] or default or UNNAMED), str(sides[1] or default or UNNAMED)
+        default = self._setting("attention_backend") or UNNAMED
+        sides = self._setting("prefill_attention_backend"), self._setting("decode_attention_backend")
+        return str(sides[0] or default), str(sides[1] or default)
 
     def makers(self) -> dict[str, Function]:
         """Return the function that makes each backend, by the backend's name."""
@@ -115,7 +111,7 @@ class Components:
 
     def _algorithm(self) -> Any:
         """Return the speculative algorithm. Raise the tree's own error for an unknown name."""
-        name = self._settings.values.get(ALGORITHM)
+        name = self._setting(ALGORITHM)
         for cls in self._classes("SpeculativeAlgorithm"):
             from_string = self._evaluator.attribute(cls, "from_string")
             try:

@@ -31,11 +31,6 @@ class SettingsDeclaration:
     parts: tuple[Class, ...]
     fields: dict[str, ast.AnnAssign]
 
-    @property
-    def file(self) -> str:
-        """The file that defines the class."""
-        return self.cls.module.file
-
     def derived(self, index: Index) -> dict[str, Function]:
         """Return the functions that compute attributes from the fields, by attribute: each one's ``fn``."""
         functions: dict[str, Function] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,7 +13,7 @@ from patchkit.doctor.execution.kinds import LINEAR
 from patchkit.doctor.fixes import Fix  # noqa: TC001  # schemas are made of it
 from patchkit.doctor.gains import Gain, gains
 from patchkit.doctor.models import named, unless_usual
-from patchkit.doctor.optouts import decides, opts_out, writes_at
+from patchkit.doctor.optouts import decides, opts_out
 from patchkit.doctor.phrases import listed, option
 from patchkit.doctor.registry import makers
 from patchkit.doctor.remedies import Trials
@@ -22,7 +21,6 @@ from patchkit.doctor.server import outcomes, without_speculation
 from patchkit.errors import UsageError
 from patchkit.patchset import runs
 from patchkit.plan.status import IN_PLACE, State
-from patchkit.tree import mirror
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,18 +81,15 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
     """
     tree, statuses, program = examined.tree, examined.statuses, examined.program
     if not launch.get("speculative_algorithm"):
-        missing = fixes.lacking(statuses)
-        if not missing:
-            return Diagnosis(False, _NOTHING, (), (), (), launch.notes)
-        plain = without_speculation(program, launch)
-        return Diagnosis(False, _NOTHING, (), (), (), launch.notes, fixes=tuple(fixes.needed(plain, missing)))
+        plain = without_speculation(program, launch) if fixes.lacking(statuses) else []
+        return Diagnosis(False, _NOTHING, (), (), (), launch.notes, tuple(fixes.needed(plain, statuses)))
     server = ExaminedServer(program, launch, examined.advises)
     results = server.outcomes
     usual = results[0][1]
     notes = list(launch.notes)
     if usual.refused is not None:
         raise UsageError(f"this tree's server raises {usual.refused}", where=usual.refused.where)
-    trials = Trials(tree, program, launch, statuses) if examined.advises else None
+    trials = Trials(tree, program, launch, statuses if examined.advises else ())
     causes = tuple(causes_of(server, statuses, trials))
     if usual.kept:
         notes += _instead(server)
@@ -111,7 +106,7 @@ def diagnose(examined: ExaminedTree, launch: Launch) -> Diagnosis:
     if usual.kept and changes and patched.outcomes:
         patched_outcomes = patched.outcomes
         freed = frees = any(not outcome.kept for _, outcome in patched_outcomes)
-        remaining_causes = tuple(causes_of(patched, ()))
+        remaining_causes = tuple(causes_of(patched, (), Trials(tree, patched.program, patched.launch, ())))
         after = [f"After `patchkit apply`: {_verdict(patched_outcomes, remaining_causes)}"]
         after += _branching(remaining_causes)
         after += _instead(patched) if patched_outcomes[0][1].kept else ()
@@ -245,7 +240,7 @@ def _of_linear_attention(
             f"patch {status.patch.id}"
             for status in statuses
             if status.state not in IN_PLACE | {State.NOT_APPLICABLE}
-            and writes_at(status.patch, _LINEAR_WRAPPER, re.compile(rf"def {mirror.FLAG}"))
+            and opts_out(status.patch, _LINEAR_WRAPPER)
         ]
         freed = f"; {' or '.join(freeing)} removes it" if freeing else ""
         certain = "" if freeing else " in any case"

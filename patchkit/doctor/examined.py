@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from patchkit.audit.reach import Reach
 from patchkit.audit.runners import AuditedProgram
 from patchkit.doctor.models import limits
+from patchkit.doctor.outcome import agree
 from patchkit.doctor.phrases import option
 from patchkit.doctor.server import outcomes
 from patchkit.plan.build import make_plan
@@ -100,7 +101,7 @@ class ExaminedServer:
             for answers, outcome in self.outcomes
             if keeps(outcome)
             for others, other in single
-            if all(others.get(fact, answer) is answer for fact, answer in answers.items())
+            if agree(answers, others)
         ]
         freed = [model for model, is_kept in examined if not is_kept]
         kept = [model for model, is_kept in examined if is_kept]

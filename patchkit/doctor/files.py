@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from patchkit.doctor.command_line import LAUNCHER, ServerCommand, in_a_file, servers, started
-from patchkit.doctor.shell import Command, Word, as_word, commands
+from patchkit.doctor.shell import Command, Word, as_word, first_command
 from patchkit.errors import UsageError
 from patchkit.tree.limits import read_named
 
@@ -86,10 +86,8 @@ def _of_dockerfile(text: str) -> Iterator[ServerCommand]:
         kind, value = instruction[1].upper(), instruction[2]
         start = text.count("\n", 0, instruction.start(1)) + 1
         if kind == "ENV":
-            pairs = commands(
-                f"export {value}\n:" if "=" in value else f"export {value.replace(' ', '=', 1)}\n:", {}
-            )
-            environment |= next(pairs).environment
+            pairs = value if "=" in value else value.replace(" ", "=", 1)
+            environment |= first_command(f"export {pairs}\n:", {}).environment
         elif kind == "RUN":
             yield from servers(value, environment, start)
         else:
@@ -102,9 +100,7 @@ def _words(value: str) -> tuple[Word, ...]:
     try:
         return tuple(as_word(str(word)) for word in json.loads(value))
     except (ValueError, TypeError):
-        return (
-            (Word(value),) if LAUNCHER.search(value) else next(commands(value, {}), Command((), {}, 1)).words
-        )
+        return (Word(value),) if LAUNCHER.search(value) else first_command(value, {}).words
 
 
 def _of_manifest(name: str, text: str) -> Iterator[ServerCommand]:
@@ -179,11 +175,7 @@ def _of_container(given: Sequence[Any], environment: Mapping[str, str]) -> Itera
             if LAUNCHER.search(child.value) or not line:
                 line = _line(child)
             is_text = child is node and not (LAUNCHER.search(child.value) and "\n" in child.value.strip())
-            words += (
-                next(commands(child.value, environment), Command((), {}, 1)).words
-                if is_text
-                else [as_word(child.value)]
-            )
+            words += first_command(child.value, environment).words if is_text else [as_word(child.value)]
     yield from started(Command(tuple(words), environment, line))
 
 

@@ -11,9 +11,9 @@ from patchkit.patchset import condition
 from patchkit.plan.status import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from patchkit.doctor.outcome import ServerOutcome
+    from patchkit.doctor.outcome import Outcomes, ServerOutcome
     from patchkit.plan.status import PatchStatus
 
 DERIVED = {
@@ -49,9 +49,7 @@ def lacking(statuses: Sequence[PatchStatus]) -> list[PatchStatus]:
     return [status for status in statuses if status.patch.affects is not None and status.state in _LACKING]
 
 
-def needed(
-    outcomes: Sequence[tuple[Mapping[str, bool], ServerOutcome]], statuses: Sequence[PatchStatus]
-) -> Iterator[Fix]:
+def needed(outcomes: Outcomes, statuses: Sequence[PatchStatus]) -> Iterator[Fix]:
     """Yield the fixes that the tree lacks and that a server needs or may need with some kind of model."""
     values = [(model, _value_of(outcome)) for model, outcome in outcomes]
     for status in lacking(statuses):

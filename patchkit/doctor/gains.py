@@ -58,11 +58,7 @@ def gains(version: str | None, prefill: str, decode: str, default: Collection[st
 def _closest(release: str | None, measured: set[str]) -> str | None:
     """Return the release itself if it was measured, else the latest older one, else the earliest."""
     ordered = sorted(measured, key=_order)
-    older = [
-        older_release
-        for older_release in ordered
-        if release is not None and _order(older_release) <= _order(release)
-    ]
+    older = [other for other in ordered if release is not None and _order(other) <= _order(release)]
     return next(iter(older[-1:] or ordered), None)
 
 

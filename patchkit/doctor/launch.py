@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.patchset import condition
@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from patchkit.doctor.execution.process import Value
     from patchkit.tree.tree import Contents
-
-Value = str | bool | int | float | None
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Launch:
     cases: tuple[Case, ...]
     changed: Callable[[Mapping[str, Value], Contents], Launch]
     notes: tuple[str, ...] = ()
-    files: frozenset[str] = field(default_factory=frozenset)
+    files: frozenset[str] = frozenset()
 
     def get(self, name: str) -> Value:
         """Return a setting before the start by its name in ``ServerArgs``, None if the tree has no such setting."""
@@ -60,7 +59,7 @@ class Launch:
         return self.changed(settings, {})
 
     def guessed(self, settings: Mapping[str, Value]) -> Launch:
-        """Return the launch as if it had resolved to these settings and on the same others; nothing is executed."""
+        """Return the launch as if it had resolved to these settings and the same others; nothing is executed."""
         cases = (replace(case, settings={**case.settings, **settings}) for case in self.cases)
         return replace(self, cases=tuple(cases))
 

@@ -31,18 +31,16 @@ def _of_models(groups: Mapping[tuple[str, ...], Collection[str]], gpu: str) -> s
         " ".join(
             filter(
                 None,
-                (f"of {listed(key)}" if key else "", f"with {_either(features)}" if any(features) else ""),
+                (
+                    f"of {listed(key)}" if key else "",
+                    f"with {listed(sorted(features), 'or')}" if any(features) else "",
+                ),
             )
         )
         for key, features in sorted(groups.items())
     ]
     models = f"for models or drafts {', or '.join(kinds)}" if any(kinds) else ""
     return " ".join(filter(None, (models, f"on {gpu}" if gpu else "")))
-
-
-def _either(names: Collection[str]) -> str:
-    *others, last = sorted(names)
-    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _together(facts: Sequence[str]) -> str:

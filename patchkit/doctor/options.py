@@ -14,7 +14,7 @@ from patchkit.doctor.execution.gpus import GPUS, USUAL
 from patchkit.doctor.execution.kinds import FACTS, KINDS, LOCAL, SLIDING, UNGRAPHED
 from patchkit.doctor.execution.named import by_name
 from patchkit.doctor.execution.process import Request
-from patchkit.doctor.launch import Case, Launch, Value
+from patchkit.doctor.launch import Case, Launch
 from patchkit.doctor.models import named
 from patchkit.errors import UsageError, spelling_hint
 from patchkit.tree.index import Index
@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from patchkit.doctor.command_line import ServerCommand
     from patchkit.doctor.execution.kinds import ModelKind
     from patchkit.doctor.execution.named import NamedModel
-    from patchkit.doctor.execution.process import Executed, Execution
+    from patchkit.doctor.execution.process import Executed, Execution, Value
     from patchkit.doctor.shell import Word
     from patchkit.tree.tree import Contents, Tree
 
 _CONFIGS = f"{SERVING}/configs/"
-_NONE: Mapping[str, bytes] = {}
 
 
 class Arguments:
@@ -42,11 +41,13 @@ class Arguments:
         tree: Tree,
         execution: Execution | None = None,
         gpus: Sequence[str] = (),
-        models: Mapping[str, bytes] = _NONE,
+        models: Mapping[str, bytes] | None = None,
     ) -> None:
         """Read launches on some GPUs; ``models`` are configurations of the ``model`` and of its ``draft``."""
         self._tree = tree
-        self._models = {name: dict(_decoded(f"--{name}-config", text)) for name, text in models.items()}
+        self._models = {
+            name: dict(_decoded(f"--{name}-config", text)) for name, text in (models or {}).items()
+        }
         self._execution = execution
         for gpu in gpus:
             if gpu not in GPUS:
@@ -184,10 +185,7 @@ class Arguments:
         words = [word for name, values in request.configured for word in (f"--{name}", *values)]
         given = {**request.settings, **dict(_pairs([*words, *request.options])), **request.overrides}
         given_settings: dict[str, Value] = {name: value for name, value in given.items() if name in defaults}
-        settings: dict[str, Value] = {
-            name: value if isinstance(value, (str, bool, int, float)) else None
-            for name, value in defaults.items()
-        } | given_settings
+        settings = dict.fromkeys(defaults) | _plain_values(defaults) | given_settings
         cases = tuple(
             Case(facts, _telling(facts), settings, frozenset(given_settings))
             for kind in KINDS

@@ -10,7 +10,8 @@ from patchkit.tree import mirror
 if TYPE_CHECKING:
     from patchkit.patchset.patch import Patch
 
-_FALSE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False")
+OPTS_OUT = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False|def {mirror.FLAG}")
+"""What lets a backend run without the mirror."""
 _TRUE = re.compile(rf"\b{mirror.FLAG}(: *bool)? = True")
 
 
@@ -26,13 +27,8 @@ def decides(patch: Patch) -> bool:
 
 def opts_out(patch: Patch, cls: str) -> bool:
     """Return whether a patch lets a backend run without the mirror."""
-    return writes_at(patch, cls, _FALSE) or writes_at(patch, cls, re.compile(rf"def {mirror.FLAG}"))
-
-
-def writes_at(patch: Patch, cls: str, pattern: re.Pattern[str]) -> bool:
-    """Return whether a patch writes code of a form into a class."""
     return any(
-        pattern.search(code) is not None and any(scope.rpartition(".")[2] == cls for scope in edit.scopes)
+        OPTS_OUT.search(code) is not None and any(scope.rpartition(".")[2] == cls for scope in edit.scopes)
         for edit in patch.edits
         for code in edit.kind.written
     )

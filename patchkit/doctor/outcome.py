@@ -17,6 +17,11 @@ Outcomes: TypeAlias = "list[tuple[Answers, ServerOutcome]]"
 """A launch's outcomes, each with what is assumed of the model."""
 
 
+def agree(model: Answers, other: Answers) -> bool:
+    """Return whether what is assumed of a model is assumed of another one, as far as that is asked about there."""
+    return all(other.get(fact, answer) is answer for fact, answer in model.items())
+
+
 @dataclass(frozen=True)
 class Role:
     """A backend that a server's forwards use: its role, its name, and its class."""

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return names as a list with `and`."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+def listed(names: Sequence[str], word: str = "and") -> str:
+    """Return names as a list with this word before the last one."""
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def option(name: str) -> str:

@@ -7,6 +7,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.audit.runners import AuditedProgram
+from patchkit.doctor.optouts import OPTS_OUT
+from patchkit.doctor.outcome import agree
 from patchkit.doctor.server import outcomes
 from patchkit.patchset.select import PatchSet
 from patchkit.plan.build import make_plan
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from patchkit.plan.status import PatchStatus
     from patchkit.tree.tree import CheckoutTree
 
-_OPTS_OUT = re.compile(rf"\b{mirror.FLAG}(: *bool)? = False|def {mirror.FLAG}")
 _DECISION = re.compile(rf"\b[a-z]\w*_{mirror.FLAG}\b")
 
 
@@ -45,7 +46,6 @@ class Trials:
         launch: Launch,
         statuses: Sequence[PatchStatus],
     ) -> None:
-        """Try patches with a launch."""
         self._tree = tree
         self._program = program
         self._launch = launch
@@ -61,7 +61,7 @@ class Trials:
             patch.id
             for patch in self._lacking
             if any(
-                _OPTS_OUT.search(code) is not None and not set(files).isdisjoint(edit.files)
+                OPTS_OUT.search(code) is not None and not set(files).isdisjoint(edit.files)
                 for edit in patch.edits
                 for code in edit.kind.written
             )
@@ -112,9 +112,7 @@ class Trials:
         matching = [
             (answers, outcome)
             for answers, outcome in self._outcomes[names]
-            if any(
-                all(answers.get(fact, answer) is answer for fact, answer in model.items()) for model in models
-            )
+            if any(agree(model, answers) for model in models)
         ]
         kept = [answers for answers, outcome in matching if outcome.refused is not None or keeps(outcome)]
         freed = [answers for answers, _ in matching if answers not in kept]

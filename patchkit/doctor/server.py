@@ -106,8 +106,7 @@ class _Server:
             raise TreeError(
                 f"doctor cannot evaluate this tree's decision about the mirror: {error}", where=error.where
             ) from error
-        outcome.setting = self._case.value
-        if not outcome.overlap and outcome.setting(ALGORITHM):
+        if not outcome.overlap and self._case.value(ALGORITHM):
             outcome.worker = self._components.worker()
         return outcome
 
@@ -172,7 +171,7 @@ class _Server:
                 registry.BACKENDS: tuple(self._components.makers()),
                 "envs": environment,
                 "get_global_server_args": lambda _: self._settings,
-                # Settled values are in the settings themselves here.
+                # Resolved values are in the settings themselves here.
                 "resolved_view": lambda _, settings: settings,
                 "resolving_view": lambda _, settings: settings,
                 "is_cuda": lambda _: True,

@@ -64,6 +64,11 @@ def commands(text: str, environment: Mapping[str, str]) -> Iterator[Command]:
     yield from _ShellReader(environment).read(_parser().parse(text.encode()).root_node)
 
 
+def first_command(text: str, environment: Mapping[str, str]) -> Command:
+    """Return the first command of a text, one without words if there is none."""
+    return next(commands(text, environment), Command((), {}, 1))
+
+
 @cache
 def _parser() -> Parser:
     import tree_sitter

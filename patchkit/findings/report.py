@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from patchkit.findings.finding import Confidence, Finding, Suppressed  # noqa: TC001  # read when a report is decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -31,13 +32,21 @@ class Report(msgspec.Struct, frozen=True):
 
     def against(self, baseline: Iterable[Finding]) -> Report:
         """Return the report with the findings of ``baseline`` moved to ``known``."""
-        allowed = Counter(finding.fingerprint for finding in baseline)
-        new: list[Finding] = []
-        baselined: list[Finding] = []
-        for finding in self.findings:
-            if allowed[finding.fingerprint] > 0:
-                allowed[finding.fingerprint] -= 1
-                baselined.append(finding)
-            else:
-                new.append(finding)
+        identity = attrgetter("fingerprint")
+        new, baselined = new_and_earlier(self.findings, Counter(map(identity, baseline)), identity)
         return replace(self, findings=tuple(new), known=tuple(baselined))
+
+
+def new_and_earlier(
+    findings: Iterable[Finding],
+    earlier: Counter[tuple[str, ...]],
+    identity: Callable[[Finding], tuple[str, ...]],
+) -> tuple[list[Finding], list[Finding]]:
+    """Return the findings that are new, and the others: of each identity at most as many as there were earlier."""
+    left = earlier.copy()
+    new: list[Finding] = []
+    others: list[Finding] = []
+    for finding in findings:
+        (others if left[identity(finding)] > 0 else new).append(finding)
+        left[identity(finding)] -= 1
+    return new, others

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -48,8 +47,7 @@ class Configuration(
     subject_prefix: str = ""
 
 
-@dataclass(frozen=True)
-class ConfigurationFile:
+class ConfigurationFile(NamedTuple):
     """A fork's configuration, its file, and the folder to which its paths are relative."""
 
     file: str

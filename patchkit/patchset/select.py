@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import UsageError, spelling_hint
 from patchkit.patchset.patch import former_ids
@@ -34,8 +33,7 @@ GROUPS = {
 """What a server gains from the built-in patches of each group."""
 
 
-@dataclass(frozen=True)
-class ForkSettings:
+class ForkSettings(NamedTuple):
     """A fork's configuration, from ``file``, for a set of patches; empty without one.
 
     A group's name selects those of its patches that are in ``on_in_groups``.

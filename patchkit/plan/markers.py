@@ -6,9 +6,9 @@ A file with markers is not valid Python, so it cannot be served by mistake; its 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.lines import encoding_of, split_lines
 from patchkit.plan.comments import COMMENT_PREFIX
@@ -34,8 +34,7 @@ class IncompleteMarkersError(ValueError):
         self.line = line
 
 
-@dataclass(frozen=True)
-class MarkedConflict:
+class MarkedConflict(NamedTuple):
     """The conflict of an edit in a file: lines ``start`` to ``end``, from 0, including the markers.
 
     ``found`` is the number of lines of found code, which follow the first marker.

@@ -8,8 +8,8 @@ with the others. Once the files have other edits, a later patch is applied to th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from patchkit.errors import TreeError, UsageError
 from patchkit.plan import cache, vendor
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 _MADE = frozenset({State.PENDING, State.PARTIAL})
 
 
-@dataclass(frozen=True)
-class PatchBase:
+class PatchBase(NamedTuple):
     """The contents of the patched files before ``patches``; these files were not edited otherwise since.
 
     ``makers`` are the recorded pairs of a file and the id of a patch that changed it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.plan.comments import COMMENT_PREFIX, PREFIX
 from patchkit.tree.modes import PLAIN
@@ -198,8 +198,7 @@ class Plan:
         )
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     """The changes of one patch of a plan, relative to the files after the patches before it."""
 
     status: PatchStatus

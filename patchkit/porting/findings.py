@@ -15,6 +15,7 @@ from patchkit import memory
 from patchkit.change.tokens import words
 from patchkit.change.undefined import undefined_names
 from patchkit.findings.finding import Confidence
+from patchkit.findings.report import new_and_earlier
 from patchkit.porting.assignments import late_assignments
 from patchkit.tree.index import Program, index_module
 from patchkit.tree.sglang import SERVING, files_of, imported_from, package_of, serves
@@ -68,17 +69,14 @@ def findings_of(
         for finding in check(before).findings
     )
     own = _own_findings(base, sources, new) if base is not None and before is not None else frozenset()
-    result: list[Finding] = []
-    for finding in (finding for _, findings in by_check for finding in findings):
-        is_name = finding.rule == reads.NAME.id and finding.expression in _own_undefined(
-            sources, finding.file
-        )
-        if is_name or _identity(finding) in own:
-            continue
-        if earlier_counts[_identity(finding)] > 0:
-            earlier_counts[_identity(finding)] -= 1
-        else:
-            result.append(finding)
+    others = (
+        finding
+        for _, findings in by_check
+        for finding in findings
+        if _identity(finding) not in own
+        and (finding.rule != reads.NAME.id or finding.expression not in _own_undefined(sources, finding.file))
+    )
+    result, _ = new_and_earlier(others, earlier_counts, _identity)
     theirs = [after for _, after in sources.values() if after is not None]
     result += late_assignments(after.program, originals, theirs)
     invalid = (compiling.finding_of(file, contents[file] or b"") for file in files)

@@ -6,7 +6,6 @@ that a folder replaced by a link in the meantime redirects nothing out of the tr
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import stat
@@ -228,6 +227,8 @@ def exchange(folder: int, name: str, into: int, other: str) -> None:
     renameat2 = _renameat2()
     if renameat2 is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    import ctypes
+
     if renameat2(folder, os.fsencode(name), into, os.fsencode(other), _EXCHANGE):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -235,6 +236,8 @@ def exchange(folder: int, name: str, into: int, other: str) -> None:
 
 @cache
 def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
+    import ctypes  # Only a write needs it.
+
     function: Callable[[int, bytes, int, bytes, int], int] | None
     function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     return function

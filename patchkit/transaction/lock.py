@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -103,7 +102,7 @@ def _write_holder(handle: int) -> None:
     # The lock works without its description, which a full disk may prevent.
     with suppress(OSError):
         os.ftruncate(handle, 0)
-        os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+        os.pwrite(handle, f"process {os.getpid()} on {os.uname().nodename}".encode(), 0)
 
 
 def _read_holder(handle: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
 _MARKERS = (b"<<<<<<< ", b"||||||| ", b"=======", b">>>>>>> ")
 
 
-@dataclass(frozen=True)
-class ManualEdit:
+class ManualEdit(NamedTuple):
     """How a person resolved an edit's conflict: the original file, the code that was ``found``, and their lines for it.
 
     The lines start at ``line`` of the file, from 1; ``is_whole`` is whether they alone are the edit.

@@ -10,8 +10,7 @@ from __future__ import annotations
 import enum
 import os
 import stat
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import TreeError
 from patchkit.transaction import byte_code
@@ -41,8 +40,7 @@ class FileKind(enum.Enum):
     LINK = "link"
 
 
-@dataclass(frozen=True)
-class Swap:
+class Swap(NamedTuple):
     """One file of a write; ``before`` and ``after`` are digests, None if the file does not exist.
 
     ``file`` is its name in messages; ``opened`` opens its folder, and ``name`` is its name there; ``content`` returns

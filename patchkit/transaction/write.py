@@ -14,11 +14,10 @@ import posixpath
 import resource
 import stat
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from msgspec import UNSET
 
@@ -130,8 +129,7 @@ def wrapped_os_errors(
         raise kind(error.what, where=error.where, advice=error.advice) from error
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A file's real location: the folders from the package to it, ``..`` for one above, and its name."""
 
     folders: tuple[str, ...]
@@ -212,14 +210,13 @@ def _require_writable(path: Path) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Targets:
+class Targets(NamedTuple):
     """Contents that can be written, each file's location, and the folders to create, outermost first."""
 
     contents: Mapping[str, Exchange]
     places: Mapping[str, Place]
     new_folders: tuple[str, ...]
-    kinds: Mapping[str, Kinds] = field(default_factory=dict)
+    kinds: Mapping[str, Kinds] = MappingProxyType({})
 
 
 def check_targets(

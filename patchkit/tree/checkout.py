@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
 from collections import Counter
 from contextlib import suppress
 from itertools import pairwise
@@ -134,11 +133,12 @@ class Checkout:
         return {option: files for option, files in hidden_names.items() if files}
 
     def _marks(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Yield each tracked file at or below ``names`` with its mark in ``git ls-files -v``."""
+        """Yield the tracked files at or below ``names`` that ``git ls-files -v`` marks, each with its mark."""
         listing = os.fsdecode(self._ask("ls-files", "-v", "-z", "--", *names))
-        for line in filter(None, listing.split("\0")):
-            mark, _, name = line.partition(" ")
-            yield name, mark
+        for line in listing.split("\0"):
+            if line and not line.startswith("H "):
+                mark, _, name = line.partition(" ")
+                yield name, mark
 
     def checking_out(self, names: Sequence[PurePath]) -> tuple[str, ...]:
         """Return git's arguments for checking out folders and files that are left out, named from the top."""
@@ -246,7 +246,7 @@ class Checkout:
         )
         # If the index has the same blob as a commit, git reads the file from disk, through its filters. A missing index
         # prevents that.
-        settings = {"GIT_INDEX_FILE": str(self._folder.resolve() / f".{secrets.token_hex(16)}")}
+        settings = {"GIT_INDEX_FILE": str(self._folder.resolve() / f".{os.urandom(16).hex()}")}
         listing = self._ask("log", *arguments, "--", *names, settings=settings)
         paths: dict[str, list[tuple[str, str]]] = {}
         commit, parents = "", list[str]()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import posixpath
 import stat
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -155,8 +154,7 @@ class Fork(Protocol):
         """Return the names of a folder's entries, sorted."""
 
 
-@dataclass(frozen=True)
-class DiskFork:
+class DiskFork(NamedTuple):
     """The repository that contains a tree on disk, or the root of a tree outside a repository.
 
     A tree is opened only if git too takes ``top`` for the top of the repository, since ``.git`` can be another user's.

@@ -12,7 +12,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -226,6 +225,8 @@ def _output_file() -> IO[bytes]:
     """Return a file for a process's output, in memory where the system has such files, since the disk may be full."""
     if sys.platform == "linux":
         return os.fdopen(os.memfd_create("output"), "w+b")
+    import tempfile
+
     return tempfile.TemporaryFile()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import os
 import re
 import stat
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from patchkit import memory
 from patchkit.errors import TreeError, UsageError
-from patchkit.tree.nesting import MAX_DEPTH, NestingError, nests_deeper
 from patchkit.tree.nodes import walk
 from patchkit.tree.source import parsed_or_none
 
@@ -45,7 +45,7 @@ class TooLongError(OSError):
 def read_whole(path: Path | str) -> bytes:
     """Return the bytes of a file. Raise OSError, such as NoFileError or TooLongError, if it cannot be read whole."""
     # A blocking open of a pipe would wait for a writer.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise NoFileError
@@ -55,7 +55,7 @@ def read_whole(path: Path | str) -> bytes:
         # `read(n)` allocates n bytes, so n is the file's size, not the limit.
         content = file.read(status.st_size + 1)
         if len(content) > status.st_size:
-            content += file.read(MAX_READ_BYTES + 1 - len(content))
+            content += io.BufferedReader(file).read(MAX_READ_BYTES + 1 - len(content))
         if len(content) > MAX_READ_BYTES:
             raise TooLongError
     return content
@@ -99,6 +99,8 @@ def require_manageable(file: str, source: bytes) -> None:
 @memory.cached(512)
 def _exceeded(source: bytes) -> tuple[str, str] | None:
     """Return which limit a source exceeds, and what helps."""
+    from patchkit.tree.nesting import MAX_DEPTH, nests_deeper  # Its expressions take long to compile.
+
     if len(source) > MAX_TOKENS and len(_COUNTED.findall(source)) > MAX_TOKENS:
         return f"has more than {MAX_TOKENS:,} words and signs", "split it"
     if nests_deeper(source, MAX_DEPTH):
@@ -120,6 +122,8 @@ def _is_large(node: ast.AST) -> bool:
 @contextmanager
 def recursing(file: str) -> Iterator[None]:
     """Raise TreeError where code of ``file`` and of a patch nest too deep together."""
+    from patchkit.tree.nesting import NestingError
+
     try:
         yield
     except (NestingError, RecursionError):

@@ -6,7 +6,7 @@ import os
 import posixpath
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.errors import TreeError, UsageError
 from patchkit.tree import modes, project
@@ -34,8 +34,7 @@ class MissingObjectError(TreeError):
     """An object that a tree refers to is missing from the object store."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One entry of a tree object: its kind, as in ``Fork.kind`` (``other`` for a submodule), and id."""
 
     kind: str

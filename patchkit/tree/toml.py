@@ -6,11 +6,6 @@ import re
 import sys
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 MAX_BYTES = 2**20
 """Longest file that is parsed, forty times the longest patch file: a short dotted name takes 300 times its length."""
 MAX_PARTS = 16
@@ -29,6 +24,10 @@ def read(data: bytes) -> dict[str, Any]:
         raise TomlError(f"more than {MAX_BYTES // 2**10} KiB of TOML")
     if _DOTTED.search(data):
         raise TomlError(f"a dotted name has more than {MAX_PARTS} parts")
+    if sys.version_info >= (3, 11):
+        import tomllib  # Most trees have no TOML that is read.
+    else:
+        import tomli as tomllib
     try:
         return tomllib.loads(data.decode())
     except ValueError as error:  # Also raised for a number with too many digits.

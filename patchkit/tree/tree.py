@@ -6,12 +6,12 @@ in a checkout, in site-packages and in a ref of a git object store.
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import posixpath
 import re
 import shlex
-import stat
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -127,16 +127,19 @@ class CheckoutTree:
 
     def read(self, file: str) -> bytes | None:
         """Return the bytes of ``file``, or None if there is no such file. Raise TreeError if it is unreadable."""
-        return _read(os.path.join(self.package, file))
+        return _read(self._path(file))
+
+    def _path(self, file: str) -> str:
+        return f"{self.package}/{file}"
 
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files at any depth below ``folder`` that end in ``suffix``, sorted."""
         paths = []
-        top = os.path.join(self.package, "")
-        for where, folders, names in os.walk(os.path.join(top, folder)):
+        top = self._path("")
+        for where, folders, names in os.walk(top + folder):
             folders[:] = [name for name in folders if not name.startswith(".")]
-            below = where.removeprefix(top)
-            paths += [posixpath.join(below, name) for name in names if name.endswith(suffix)]
+            start = posixpath.join(where.removeprefix(top), "")
+            paths += [start + name for name in names if name.endswith(suffix)]
         return sorted(paths)
 
     def containing(self, *texts: str) -> list[str]:
@@ -209,27 +212,34 @@ class ReadTree(CheckoutTree):
     def read(self, file: str) -> bytes | None:
         """Return the bytes of ``file``, as every tree does."""
         if file not in self._texts:
-            self._stamps.setdefault(file, _stamp(os.path.join(self.package, file)))
+            self._note(file)
             self._texts[file] = super().read(file)
         return self._texts[file]
 
+    def _note(self, *files: str) -> None:
+        for path in map(self._path, files):
+            if path not in self._stamps:
+                self._stamps[path] = _stamp(path)
+
     def files(self, folder: str, suffix: str = ".py") -> list[str]:
         """Return the files at any depth below ``folder`` that end in ``suffix``, sorted."""
-        if (folder, suffix) not in self._lists:
+        # Not of a folder that is a link.
+        inside = [file for file in self._lists.get(("", suffix), ()) if file.startswith(f"{folder}/")]
+        if not inside and (folder, suffix) not in self._lists:
             self._lists[folder, suffix] = super().files(folder, suffix)
-        return list(self._lists[folder, suffix])
+        return inside or list(self._lists[folder, suffix])
 
     def containing(self, *texts: str) -> list[str]:
         """Return the Python files that contain one of the texts."""
         if texts not in self._searches:
+            self._note(*self.files(""))
             self._searches[texts] = super().containing(*texts)
         return list(self._searches[texts])
 
     def definitions(self) -> dict[str, bytes] | None:
         """Return the lines that begin a top-level class or function, as every tree on disk does."""
         if not self._definitions:
-            for file in self.files(SERVING):
-                self._stamps.setdefault(file, _stamp(os.path.join(self.package, file)))
+            self._note(*self.files(SERVING))
             self._definitions.append(super().definitions())
         return self._definitions[0]
 
@@ -243,17 +253,9 @@ class ReadTree(CheckoutTree):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether every file and list that was read is still the same."""
-        stamps = ((_stamp(os.path.join(self.package, file)), stamp) for file, stamp in self._stamps.items())
-        if not all(now == stamp for now, stamp in stamps):
-            return False
-        if not all(super(ReadTree, self).files(*given) == listing for given, listing in self._lists.items()):
-            return False
-        # One search for all texts; the files that were read are known to be the same.
-        texts = {text for searched_texts in self._searches for text in searched_texts}
-        names = super().containing(*sorted(texts)) if texts else []
-        return all(
-            containing == _containing(self, names, given) for given, containing in self._searches.items()
+        """Whether every file and list that was read or searched is still the same."""
+        return all(_stamp(path) == stamp for path, stamp in self._stamps.items()) and all(
+            super(ReadTree, self).files(*given) == listing for given, listing in self._lists.items()
         )
 
 
@@ -458,12 +460,8 @@ def _stamp(path: str) -> tuple[int, ...] | None:
 def _read(path: Path | str) -> bytes | None:
     # Trees have thousands of files, so this enters no context.
     try:
-        mode = os.stat(path).st_mode
-        if stat.S_ISDIR(mode):
-            return None
-        if stat.S_ISREG(mode):  # Opening a socket fails.
-            return read_whole(path)
-    except (FileNotFoundError, NotADirectoryError):
+        return read_whole(path)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     except TooLongError:
         raise TreeError(
@@ -472,7 +470,8 @@ def _read(path: Path | str) -> bytes | None:
     except NoFileError:
         pass
     except OSError as error:
-        raise _unreadable(path, error) from error
+        if error.errno != errno.ENXIO:  # It is a socket.
+            raise _unreadable(path, error) from error
     raise TreeError(f"{path} is a pipe, a socket or a device, not a file", advice="remove it and try again")
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace as replaced
 
 from patchkit import memory
 from patchkit.errors import TreeError
+from patchkit.findings.report import new_and_earlier
 from patchkit.verify import checks
 from patchkit.verify.check import Check, CheckOutcome, registered
 from patchkit.verify.result import CheckState, Result, Verdict
@@ -87,14 +88,10 @@ def _with_only_new(check: Check, subject: Subject, outcome: CheckOutcome) -> Che
     earlier = Counter(map(_identity, check.make(subject.before).findings))
     if subject.as_written is not subject:
         earlier &= Counter(map(_identity, check.make(subject.as_written).findings))
-    new: list[Finding] = []
-    notes: list[str] = []
-    for finding in outcome.findings:
-        if earlier[_identity(finding)] > 0:
-            earlier[_identity(finding)] -= 1
-            notes.append(f"predates the patches: {finding.file}:{finding.line} {finding.message}")
-        else:
-            new.append(finding)
+    new, predating = new_and_earlier(outcome.findings, earlier, _identity)
+    notes = (
+        f"predates the patches: {finding.file}:{finding.line} {finding.message}" for finding in predating
+    )
     return replace(outcome, findings=tuple(new), notes=(*outcome.notes, *notes))
 
 

@@ -26,7 +26,7 @@ print(*(name for name in {heavy!r} if name in sys.modules), file=sys.stderr)
 @pytest.mark.parametrize(
     ("arguments", "heavy"),
     [
-        (["--help"], ["libcst", "msgspec", "rich", "jinja2", "patchkit.patchset"]),
+        (["--help"], ["libcst", "msgspec", "rich", "jinja2", "patchkit.patchset", "patchkit.cli.console"]),
         (["show"], ["libcst", "jinja2", "patchkit.codemods.kinds", "patchkit.patchset.convert"]),
         (["show", "--json"], ["libcst", "patchkit.codemods.kinds"]),
         (["show", "26128"], ["libcst", "patchkit.codemods.kinds"]),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from patchkit.tree.tree import CheckoutTree
 
 WIDTH = 80
-WORDS = " ".join(f"word{number}" for number in range(40))
+WORDS = " ".join((":bug:", *(f"word{number}" for number in range(40))))
 
 
 def on_a_terminal(*command: object) -> list[str]:
@@ -68,6 +68,11 @@ def test_long_lines_go_on_below_their_last_column(
     ]
     assert max(map(len, lines)) <= WIDTH
     assert [word for word in " ".join(lines).split() if word in WORDS.split()] == WORDS.split()
+
+
+@pytest.mark.usefixtures("wordy")
+def test_a_word_between_colons_is_no_emoji_where_there_is_no_terminal() -> None:
+    assert ":bug: word0" in CliRunner().invoke(main, ["show", "t-wordy"]).output
 
 
 def test_an_error_is_as_wide_as_the_terminal(patch_folder: Path) -> None:

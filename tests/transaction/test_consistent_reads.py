@@ -20,7 +20,7 @@ from patchkit.series.source import Source
 from patchkit.transaction import apply as applying
 from patchkit.transaction.store import Store
 from patchkit.transaction.write import locked, read_consistently
-from patchkit.tree.tree import CheckoutTree, open_tree
+from patchkit.tree.tree import CheckoutTree, ReadTree, open_tree
 from patchkit.verify.subject import Criteria
 
 if TYPE_CHECKING:
@@ -213,6 +213,18 @@ def test_a_patch_that_is_required_and_reverted_between_the_plan_and_the_lock_is_
     assert status(tree) == {"pending"}
     api.apply(tree, load(), ("t-stop", "t-guard"))
     assert status(tree) == {"applied"}
+
+
+def test_a_search_is_another_one_after_a_save_of_a_file_that_nobody_read(tree: CheckoutTree) -> None:
+    files = [tree.package / MIRROR, tree.package / "outside.py"]
+    files[1].write_text("")
+    for file in files:
+        read = ReadTree(tree.root, tree.package)
+        assert read.containing("saved") == []
+        assert read.is_unchanged
+        file.write_bytes(file.read_bytes() + b"# saved\n")
+        assert not read.is_unchanged
+        file.write_text("")
 
 
 def test_a_tree_that_others_keep_writing_to_is_named(tree: CheckoutTree) -> None:

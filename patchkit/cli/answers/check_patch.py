@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from patchkit.cli.answers.base import Answer
-from patchkit.commands.check import CheckedPatch  # noqa: TC001  # schemas are made of it
+
+
+class CheckedFolder(Answer, frozen=True, kw_only=True):
+    """A patch folder: the number of its examples that were run, and its faults."""
+
+    patch: str
+    folder: str
+    examples: int
+    faults: tuple[str, ...]
 
 
 class CheckPatch(Answer, frozen=True, kw_only=True):
     """The answer of ``test`` without trees."""
 
-    patches: tuple[CheckedPatch, ...]
+    patches: tuple[CheckedFolder, ...]

@@ -118,10 +118,6 @@ class FunctionEvaluator(ExpressionEvaluator):
         function = self.program.method(cls, name)
         return Bound(function, receiver) if function is not None else None
 
-    def listed(self, value: Any) -> list[Any]:
-        """Return a value's items; those of an unknown value are one unknown item."""
-        return self._values(value)
-
     # Names and attributes.
 
     def _class_attribute(self, cls: Class, name: str) -> Any:
@@ -299,7 +295,7 @@ class FunctionEvaluator(ExpressionEvaluator):
         elif isinstance(statement, ast.Expr):
             self._eval(statement.value, frame)
         elif isinstance(statement, ast.For):
-            for value in self._values(self._eval(statement.iter, frame)):
+            for value in self.listed(self._eval(statement.iter, frame)):
                 self._assign(statement.target, value, frame)
                 returned = self._block(statement.body, frame)
                 if returned is not None:

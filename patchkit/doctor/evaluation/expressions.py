@@ -173,7 +173,7 @@ class ExpressionEvaluator(ABC):
         values: list[Any] = []
         for element in node.elts:
             value = self._eval(element, frame)
-            values += self._values(value) if isinstance(element, ast.Starred) else [value]
+            values += self.listed(value) if isinstance(element, ast.Starred) else [value]
         return tuple(values)
 
     def _eval_list(self, node: ast.List, frame: CallFrame) -> list[Any]:
@@ -218,7 +218,7 @@ class ExpressionEvaluator(ABC):
             yield self._eval(node.elt, frame)
             return
         first, *others = generators
-        for value in self._values(self._eval(first.iter, frame)):
+        for value in self.listed(self._eval(first.iter, frame)):
             self._assign(first.target, value, frame)
             if all(self.truth(self._eval(test, frame)) for test in first.ifs):
                 yield from self._comprehended(node, others, frame)
@@ -227,13 +227,14 @@ class ExpressionEvaluator(ABC):
         frame.yielded.append(self._eval(node.value, frame) if node.value is not None else None)
 
     def _eval_yieldfrom(self, node: ast.YieldFrom, frame: CallFrame) -> None:
-        frame.yielded += self._values(self._eval(node.value, frame))
+        frame.yielded += self.listed(self._eval(node.value, frame))
 
     def _given(self, node: ast.Call, frame: CallFrame) -> tuple[tuple[Any, ...], dict[str, Any]]:
         args = self._eval_tuple(ast.Tuple(node.args, ast.Load()), frame)
         return args, {word.arg: self._eval(word.value, frame) for word in node.keywords if word.arg}
 
-    def _values(self, value: Any) -> list[Any]:
+    def listed(self, value: Any) -> list[Any]:
+        """Return a value's items; those of an unknown value are one unknown item."""
         if isinstance(value, Unknown):
             return [Unknown(f"{value.name}[i]")]
         return list(value) if isinstance(value, (dict, frozenset, list, range, set, str, tuple)) else []

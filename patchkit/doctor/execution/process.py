@@ -30,7 +30,7 @@ _LIFETIME = 3600
 _PAUSE = 0.2
 _MAX_ANSWER = 4 << 20
 
-Plain = str | bool | int | float | None
+Value = str | bool | int | float | None
 
 
 class Request(msgspec.Struct, omit_defaults=True):
@@ -45,8 +45,8 @@ class Request(msgspec.Struct, omit_defaults=True):
     is_alone: bool = True
     configured: list[tuple[str, list[str]]] = []
     environment: dict[str, str] = {}
-    settings: dict[str, Plain] = {}
-    overrides: dict[str, Plain] = {}
+    settings: dict[str, Value] = {}
+    overrides: dict[str, Value] = {}
     model: dict[str, Any] = {}
     draft: dict[str, Any] = {}
     model_named: bool = False
@@ -61,8 +61,8 @@ class Executed(msgspec.Struct):
     the file and line of a refusal or failure, ``known`` the parser's options, and ``others`` those of another program.
     """
 
-    settings: dict[str, Plain] = {}
-    parsed: dict[str, Plain] = {}
+    settings: dict[str, Value] = {}
+    parsed: dict[str, Value] = {}
     facts: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     found: bool = False

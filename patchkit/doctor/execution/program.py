@@ -148,11 +148,14 @@ class _Settings:
         self._files = answer.get("files") or self._files
         return {**answer, "files": self._files}
 
+    def _part(self, name: str) -> Any:
+        return importlib.import_module(f"{self._name}.srt.{name}")
+
     def _imported(self) -> dict[str, Any] | None:
         """Import the settings; return why they cannot be imported, None if they can."""
         try:
             # A fork may have settings of another kind, which no launch is given to.
-            _ = importlib.import_module(f"{self._name}.srt.server_args").ServerArgs.add_cli_args
+            _ = self._part("server_args").ServerArgs.add_cli_args
         except BaseException as error:
             return {"failed": _message(error), "where": self._where(error)}
         return None
@@ -223,14 +226,14 @@ class _Settings:
 
     def _made_parser(self) -> argparse.ArgumentParser:
         parser = argparse.ArgumentParser(prog="sglang serve")
-        importlib.import_module(f"{self._name}.srt.server_args").ServerArgs.add_cli_args(parser)
+        self._part("server_args").ServerArgs.add_cli_args(parser)
         return parser
 
     def _resolved(
         self, parser: argparse.ArgumentParser, request: dict[str, Any]
     ) -> tuple[dict[str, Any], Any]:
         """Return a launch's settings before and after the start. Raise what the tree raises."""
-        cls = importlib.import_module(f"{self._name}.srt.server_args").ServerArgs
+        cls = self._part("server_args").ServerArgs
         parser.set_defaults(**request.get("settings", {}))
         usual = request.get("settings", {}).get("model_path") or "model"
         configured = _configured(parser, request.get("configured", ()))
@@ -297,13 +300,13 @@ class _Settings:
             settings.check_server_args()
             return
         with suppress(ImportError):
-            hook = importlib.import_module(f"{self._name}.srt.arg_groups.validation_hook")
+            hook = self._part("arg_groups.validation_hook")
             getattr(hook, "check_server_args", lambda _: None)(settings)
 
     def _view(self, settings: Any) -> Any:
         """Return the settings as the tree's own code reads them after they are resolved."""
         with suppress(ImportError):
-            overrides = importlib.import_module(f"{self._name}.srt.arg_groups.overrides")
+            overrides = self._part("arg_groups.overrides")
             for name in ("resolving_view", "resolved_view"):
                 with suppress(Exception):
                     return getattr(overrides, name)(settings)
@@ -333,9 +336,7 @@ class _Settings:
             if hasattr(settings, "get_model_config"):
                 model = settings.get_model_config()
             else:
-                model = importlib.import_module(f"{self._name}.srt.arg_groups.overrides").model_config_of(
-                    settings
-                )
+                model = self._part("arg_groups.overrides").model_config_of(settings)
             config, text = model.hf_config, model.hf_text_config
         except BaseException:
             return
@@ -373,7 +374,7 @@ class _Settings:
 
     def _declared(self, refusal: str) -> str:
         """Return the line at which the tree declares the option that its parser refuses, or else all options."""
-        cls = importlib.import_module(f"{self._name}.srt.server_args").ServerArgs
+        cls = self._part("server_args").ServerArgs
         code = inspect.unwrap(cls.add_cli_args).__code__
         declared = {"": self._last([(code.co_filename, code.co_firstlineno)])}
         add = argparse._ActionsContainer.add_argument
