@@ -138,8 +138,9 @@ def _decision_call(program: Program) -> tuple[Function, str] | None:
     """Return the method that calls for the decision, and the name of the function that makes it."""
     for module in program.core:
         for function in module.all_functions():
-            for node in walk(function.node):
+            named = function.owner is not None and mirror.FLAG in function.source
+            for node in walk(function.node) if named else ():
                 name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
-                if mirror.FLAG in name and name != mirror.FLAG and function.owner is not None:
+                if mirror.FLAG in name and name != mirror.FLAG:
                     return function, name
     return None

@@ -181,12 +181,13 @@ class DiskFork(NamedTuple):
 
     def kind(self, name: str) -> str:
         """Return what a name is; a path below a link does not exist."""
-        result = FOLDER
-        for place in (*reversed(PurePosixPath(name).parents[:-1]), PurePosixPath(name)):
+        result, place = FOLDER, os.fspath(self.top)
+        for part in PurePosixPath(name).parts or (".",):
             if result != FOLDER:
                 return ""
+            place = os.path.join(place, part)
             try:
-                mode = os.lstat(self.top / place).st_mode
+                mode = os.lstat(place).st_mode
             except FileNotFoundError:
                 return ""
             except OSError as error:

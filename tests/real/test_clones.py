@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.releases import LATEST, REFERENCE, Releases, answer, run, states_in
-from support.repositories import clone, committing
+from support.repositories import clone, committed, committing
 from support.sweeps import swept
 from support.toys import git
 
@@ -33,9 +33,7 @@ def patched(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Cal
     @cache
     def made(version: str) -> CheckoutTree:
         root = releases.copy(version, tmp_path_factory.mktemp(version) / "fork").root
-        git(root, "init", "-q")
-        git(root, "add", "-A")
-        git(root, "commit", "-qm", f"Release {version}")
+        committed(root, f"Release {version}")
         tree = committing(open_tree(root))
         run("apply", root, "--commit")
         return tree

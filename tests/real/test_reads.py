@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from support.releases import REFERENCE
-from support.toys import git
+from support.repositories import committed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,9 +41,7 @@ def test_apply_of_one_patch_on_a_checkout_reads_fewer_than_200_files(
     releases: Releases, tmp_path: Path
 ) -> None:
     root = releases.copy(REFERENCE, tmp_path / "fork").root
-    git(root, "init", "-q")
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "A release")
+    committed(root, "A release")
     command = [sys.executable, "-c", COUNTED, str(root)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "Changed" in done.stdout

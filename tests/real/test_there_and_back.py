@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.releases import LATEST, REFERENCE, Releases, answer, run
+from support.repositories import committed
 from support.sweeps import swept
 from support.toys import git
 
@@ -28,9 +29,9 @@ def test_four_commands_lead_there_and_back(
 ) -> None:
     fork = tmp_path / "fork"
     releases.copy(version, fork)
-    git(fork, "init", "-q")
-    git(fork, "add", "-A")
-    git(fork, "commit", "-qm", f"Release {version}")
+    # Commits of all of them are in test_clones.py, and what verify says of them in test_verify.py.
+    (fork / "patchkit.toml").write_text('chosen = ["26128", "28633"]\n')
+    committed(fork, f"Release {version}")
     place = tmp_path / "somewhere"
     place.mkdir()
     monkeypatch.chdir(place)

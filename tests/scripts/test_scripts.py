@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,9 @@ def test_quickstart_without_git_reports_it(checkout: Path, tmp_path: Path) -> No
 
 
 def test_quickstart_without_the_index_reports_it(checkout: Path) -> None:
+    # One that works is updated; to install pip into a new one takes most of the time.
+    made = [sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", ".cache/quickstart/env"]
+    subprocess.run(made, cwd=checkout, check=True)
     offline = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
     refused = bash("scripts/quickstart", checkout, **offline)
     assert refused.returncode == 1

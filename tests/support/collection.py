@@ -229,14 +229,11 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]
 
 UNREPRESENTED = pytest.StashKey[list[str]]()
 """The functions of a run all of whose tests are sweeps; there should be none."""
-_ENOUGH = 2_000_000
-"""New containers, about 400 MB, after which syntax trees that were not used for a while are released."""
-_SELDOM = 4
-"""Of so many times once, garbage is collected: that reads every object since the last time."""
-_MORE = 4
+_ENOUGH = 8_000_000
+"""New containers, about 1.3 GB, after which syntax trees that were not used for a while are released."""
+_MORE = 16
 """How many times more a cache of syntax trees holds: tests ask again for what tests of another tree came between."""
 _bound = sys.maxsize
-_times = 0
 # Of what is imported, rewritten and collected almost nothing is garbage: it would be read again and again.
 gc.disable()
 
@@ -263,14 +260,12 @@ def _containers() -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
-    """Release syntax trees that were not used for a while, if tests have left many objects; seldom collect garbage."""
-    global _bound, _times  # noqa: PLW0603
+    """Release syntax trees that were not used for a while and collect garbage, if tests have left many objects."""
+    global _bound  # noqa: PLW0603
     if _containers() > _bound:
-        _times += 1
         memory.forget_unused()
-        if _times % _SELDOM == 0:
-            # Among the new objects alone: most of the old ones are syntax trees, which go with their last reference.
-            gc.collect(0)
+        # Among the new objects alone: most of the old ones are syntax trees, which go with their last reference.
+        gc.collect(0)
         _bound = _containers() + _ENOUGH
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from support.releases import PATCHES
+from support.repositories import committed
 from support.sweeps import swept
 from support.toys import (
     ABRUPT,
@@ -226,9 +227,7 @@ def test_release_patched_with_other_words_is_verified_and_reverted(
     releases: Releases, tmp_path: Path, patched: tuple[Patch, ...]
 ) -> None:
     tree, other = (releases.copy("0.5.13", tmp_path / name) for name in ("fork", "other"))
-    git(tree.root, "init", "-q")
-    git(tree.root, "add", ".")
-    git(tree.root, "commit", "-qm", "As released")
+    committed(tree.root, "As released")
     patches, former = PatchSet(patched, "now"), PatchSet(formerly(*patched), "formerly")
     api.apply(tree, former)
     clone = in_clone(tree, tmp_path)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _DEPTH = 40
 # How often a function may be in evaluation at once: with values that are not known it may never end to call itself.
 _NESTED = 2
+_SET_ON_ANOTHER = re.compile(rb"(?<!\bself)\.([\w\x80-\xff]+)(?=\s*(?::[^=\n]+)?[|&+]?=(?!=))")
 
 
 class FunctionEvaluator(ExpressionEvaluator):
@@ -159,9 +160,11 @@ class FunctionEvaluator(ExpressionEvaluator):
         """Return whether a method of a class sets an attribute, or any code sets it on another object."""
         if any(any(setters(ancestor, name)) for ancestor in self.program.mro(cls)):
             return True
-        of_another = re.compile(rf"(?<!\bself)\.{name}\s*(?::[^=\n]+)?[|&+]?=(?!=)".encode())
-        naming = (text for text in self.program.sources.values() if name.encode() in text)
-        return any(map(of_another.search, naming))
+        texts = self.program.sources.values()
+        of_others = self.program.value(
+            "set on others", lambda: frozenset[bytes]().union(*map(_set_on_others, texts))
+        )
+        return name.encode() in of_others
 
     def _make(self, owner: Instance) -> None:
         """Run an object's constructor, unless it has run."""
@@ -384,6 +387,12 @@ def _constants(module: Module) -> dict[str, ast.expr]:
             if isinstance(target, ast.Name):
                 constants.setdefault(target.id, statement.value)
     return constants
+
+
+@memory.cached(4096)
+def _set_on_others(text: bytes) -> frozenset[bytes]:
+    """Return the attributes that a file may set on something other than ``self``."""
+    return frozenset(_SET_ON_ANOTHER.findall(text))
 
 
 def _yields(function: Function) -> bool:
