@@ -29,8 +29,6 @@ def test_four_commands_lead_there_and_back(
 ) -> None:
     fork = tmp_path / "fork"
     releases.copy(version, fork)
-    # Commits of all of them are in test_clones.py, and what verify says of them in test_verify.py.
-    (fork / "patchkit.toml").write_text('chosen = ["26128", "28633"]\n')
     committed(fork, f"Release {version}")
     place = tmp_path / "somewhere"
     place.mkdir()
