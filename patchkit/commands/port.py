@@ -358,7 +358,7 @@ class _PortedTree:
         applied = [(status.patch, edit) for status in plan.patches for edit in status.edits]
         findings = findings_of(tree, landing.contents, applied, change.base, sources)
         identities = {(finding.rule, finding.file, finding.line) for finding in findings}
-        used = dependencies_of(tree, sources, landing)
+        used = dependencies_of(tree, sources, landing, change.base)
         findings += tuple(
             finding for finding in used if (finding.rule, finding.file, finding.line) not in identities
         )
