@@ -190,8 +190,9 @@ def _say_next(tree: Path, ported: PortResult, *, committed: bool, again: str) ->
     elif again and not ported.is_whole:
         console.say_next((again, "writes conflict markers, to resolve by hand"))
     elif is_in_git and ported.changed:
-        names = dict.fromkeys(change.change.facts.id for change in ported.changes if change.is_made)
-        console.say_next((shlex.join(("revert", str(tree), *names)), f"reverts the change{note}"))
+        names = dict.fromkeys(change.change.facts.id for change in ported.changes if change.is_revertible)
+        if names:
+            console.say_next((shlex.join(("revert", str(tree), *names)), f"reverts the change{note}"))
     if is_in_git and ported.changed and block is None:
         console.say_new_files(opened, ported.changed)
 

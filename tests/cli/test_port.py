@@ -1263,6 +1263,21 @@ def test_a_port_in_git_without_a_commit_names_what_a_clone_can_revert(
     assert CLONES not in run(*words, "--commit").stdout
 
 
+def test_a_commit_of_files_outside_the_package_is_not_in_the_command_that_reverts_its_series(
+    main_line: Path, tmp_path: Path
+) -> None:
+    git(tmp_path, "clone", "-q", str(main_line), "fork")
+    changed(main_line, LENT)
+    (main_line / "NOTES.md").write_text("own\n")
+    git(main_line, "add", ".")
+    git(main_line, "commit", "-qm", "Notes (#78)")
+    fork = tmp_path / "fork"
+    output = " ".join(run("port", "main~2..main", "--repo", main_line, "--onto", fork).stdout.split())
+    command, _, _ = output.partition("Next: patchkit ")[2].partition(" reverts the change")
+    run(*command.split())
+    assert git(fork, "status", "--porcelain") == "?? NOTES.md\n"
+
+
 def test_markers_in_git_name_the_first_conflict_and_what_a_clone_can_revert(
     main_line: Path, fork: Path
 ) -> None:
