@@ -491,7 +491,7 @@ def test_mistyped_ref_of_the_base_is_a_usage_error(
     before = everything(fork)
     change = diff if is_diff else "HEAD"
     words = ("port", change, "--repo", main_line, "--from", "nowhere", "--onto", fork)
-    assert f"{main_line} has no ref nowhere" in run(*words, code=2).stderr
+    assert f"nowhere is neither a folder nor a ref of {main_line}" in run(*words, code=2).stderr
     assert everything(fork) == before
 
 
