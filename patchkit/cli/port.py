@@ -247,12 +247,12 @@ def _print_edits(edits: Sequence[EditOutcome]) -> None:
     sites = ", ".join(dict.fromkeys(edit.site for edit in edits if edit.site))
     site = f"{sites}: " if sites else ""
     console.say(f"      {escaped(site)}{text.partition(';')[0]}: {escaped(edits[0].reason)}")
-    for edit in edits:
-        if not edit.base_text or not edit.ours_text or edit.base_text == edit.ours_text:
+    for base, ours in dict.fromkeys((edit.base_text, edit.ours_text) for edit in edits):
+        if not base or not ours or base == ours:
             continue
         lines = difflib.unified_diff(
-            edit.base_text.splitlines(),
-            edit.ours_text.splitlines(),
+            base.splitlines(),
+            ours.splitlines(),
             "its own tree",
             "this tree",
             lineterm="",

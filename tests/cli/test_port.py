@@ -741,6 +741,17 @@ def test_edits_that_need_one_in_conflict_are_said_once(main_line: Path, fork: Pa
     assert output.count("late is not defined, since the edit of Desk.lend is not made") == 1
 
 
+def test_the_code_next_to_several_edits_at_one_place_is_shown_once(main_line: Path, fork: Path) -> None:
+    appended = b"        reader.books.append(book)\n"
+    drifted(fork, (appended, appended + b"        if book.old:\n            reader.count(book)\n"))
+    new = b"".join(
+        b"        if book.%s:\n            reader.%s(book)\n" % (word, word) for word in (b"due", b"lost")
+    )
+    commit = changed(main_line, (appended, appended + new))
+    output = run("port", commit, "--repo", main_line, "--onto", fork, code=1).stdout
+    assert output.count("+if book.old:") == 1
+
+
 @pytest.mark.parametrize("given", ["commit", "diff"])
 def test_an_executable_file_and_a_mode_that_changes_keep_their_modes_in_a_tree_without_git(
     main_line: Path, fork: Path, tmp_path: Path, given: str

@@ -192,7 +192,7 @@ def test_a_commit_of_a_patched_file_just_before_the_move_is_not_called_something
     fork: CheckoutTree, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     def edit() -> None:
-        write_package(fork.package, {MIRROR: fork.read(MIRROR) + b"mine = 1\n"})
+        write_package(fork.package, {MIRROR: (fork.read(MIRROR) or b"") + b"mine = 1\n"})
         git(fork.root, "commit", "-qam", "Mine")
 
     just_before(monkeypatch, command, edit)
