@@ -32,7 +32,7 @@ from patchkit.change.output import Output
 from patchkit.change.policy import Policy
 from patchkit.change.regions import Region, blocks_of, marked_numbers
 from patchkit.change.sequence import codes, disturbances
-from patchkit.change.statements import merged_header, merged_statement
+from patchkit.change.statements import is_same_code, merged_header, merged_statement
 from patchkit.lines import lines_with_ends
 
 if TYPE_CHECKING:
@@ -278,8 +278,12 @@ class Merge:
             self.log.record(theirs, Outcome.ALREADY)
             return
         elif self.policy is Policy.REFUSE:
-            self.log.reject(base.site, reason, sides, region)
-            return
+            if not is_same_code(base_text, ours_text, ours.kind) or loses_comments(
+                ours_text, base_text, theirs_text
+            ):
+                self.log.reject(base.site, reason, sides, region)
+                return
+            reason = ""
         else:
             try:
                 result = merged_header(base_text, theirs_text, ours_text, ours.kind)

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from patchkit.change.outline import dumped
 from patchkit.change.pairing import equal_positions, ratio
 from patchkit.change.tokens import ClashError, Element, Group, Node, Token, is_prose, parsed, words
 from patchkit.tree.source import parsed_or_none
@@ -48,6 +49,12 @@ def as_code(text: str, kind: str) -> str:
     """Return a statement, or a header of a ``kind`` of item, as code that can be parsed."""
     before, behind = _BEFORE_HEADERS.get(kind, ""), _BEHIND_HEADERS.get(kind, "    pass\n")
     return f"{before}{text.rstrip()}\n{behind}" if kind else text
+
+
+def is_same_code(one: str, other: str, kind: str) -> bool:
+    """Return whether two headers of a kind of item mean the same, whatever their layout and comments."""
+    first, second = (parsed_or_none(as_code(text, kind)) for text in (one, other))
+    return first is not None and second is not None and dumped(first) == dumped(second)
 
 
 def merged(base: str, theirs: str, ours: str) -> str:

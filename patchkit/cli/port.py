@@ -188,8 +188,9 @@ def _say_next(tree: Path, ported: PortResult, *, committed: bool, again: str) ->
     elif again and not ported.is_whole:
         console.say_next((again, "writes conflict markers, to resolve by hand"))
     elif is_in_git and ported.changed:
-        names = dict.fromkeys(change.change.facts.id for change in ported.changes if change.is_made)
-        console.say_next((shlex.join(("revert", str(tree), *names)), f"reverts the change{note}"))
+        names = dict.fromkeys(change.change.facts.id for change in ported.changes if change.is_revertible)
+        if names:
+            console.say_next((shlex.join(("revert", str(tree), *names)), f"reverts the change{note}"))
     if is_in_git and ported.changed and block is None:
         console.say_new_files(opened, ported.changed)
 
@@ -244,12 +245,12 @@ def _print_edits(edits: Sequence[EditOutcome]) -> None:
     sites = ", ".join(dict.fromkeys(edit.site for edit in edits if edit.site))
     site = f"{sites}: " if sites else ""
     console.say(f"      {escaped(site)}{text.partition(';')[0]}: {escaped(edits[0].reason)}")
-    for edit in edits:
-        if not edit.base_text or not edit.ours_text or edit.base_text == edit.ours_text:
+    for base, ours in dict.fromkeys((edit.base_text, edit.ours_text) for edit in edits):
+        if not base or not ours or base == ours:
             continue
         lines = difflib.unified_diff(
-            edit.base_text.splitlines(),
-            edit.ours_text.splitlines(),
+            base.splitlines(),
+            ours.splitlines(),
             "its own tree",
             "this tree",
             lineterm="",

@@ -85,8 +85,13 @@ class PortedChange:
     @property
     def is_made(self) -> bool:
         """Whether an edit of it was made, and not found."""
-        every = (*self.files, *self.outside) if not self.skipped else ()
-        return any(edit.outcome in _MADE for file in every for edit in file.edits)
+        outside = any(edit.outcome in _MADE for file in self.outside for edit in file.edits)
+        return self.is_revertible or (outside and not self.skipped)
+
+    @property
+    def is_revertible(self) -> bool:
+        """Whether an edit of it was made in the package: ``revert`` leaves the files outside as they are."""
+        return not self.skipped and any(edit.outcome in _MADE for file in self.files for edit in file.edits)
 
 
 @dataclass(frozen=True)
@@ -358,7 +363,7 @@ class _PortedTree:
         applied = [(status.patch, edit) for status in plan.patches for edit in status.edits]
         findings = findings_of(tree, landing.contents, applied, change.base, sources)
         identities = {(finding.rule, finding.file, finding.line) for finding in findings}
-        used = dependencies_of(tree, sources, landing)
+        used = dependencies_of(tree, sources, landing, change.base)
         findings += tuple(
             finding for finding in used if (finding.rule, finding.file, finding.line) not in identities
         )

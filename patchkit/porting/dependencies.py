@@ -1,8 +1,9 @@
 """Find uses of definitions that a port should have added but did not, or that it removed.
 
 A file of a change can use a definition that another file of the change adds. If the edit that adds it was not made, or
-if an edit that was made removes a definition that is still used, each such use is a finding. Definitions are compared
-by name: module-level names, attributes and methods of classes, and parameters of functions.
+if an edit that was made removes a definition that is still used, each such use is a finding. So is one of an attribute
+that the change's tree has had before and this tree has under another name or not at all. Definitions are compared by
+name: module-level names, attributes and methods of classes, and parameters of functions.
 """
 
 from __future__ import annotations
@@ -60,9 +61,16 @@ class _MissingDefinition(NamedTuple):
 
 
 @memory.collector_paused()
-def dependencies_of(tree: Tree, sources: Sources, landing: Landing) -> tuple[Finding, ...]:
-    """Return the uses of definitions that the port did not add, or removed; ``tree`` is as it was before the port."""
-    return tuple(dict.fromkeys(_Uses(tree, landing).findings(sources)))
+def dependencies_of(
+    tree: Tree, sources: Sources, landing: Landing, base: Tree | None = None
+) -> tuple[Finding, ...]:
+    """Return the uses of definitions that the port did not add, or removed; ``tree`` is as it was before the port.
+
+    With the change's own tree, ``base``, these include uses of attributes that only that tree has.
+    """
+    uses = _Uses(tree, landing)
+    unknown = uses.unknown(base) if base is not None else ()
+    return tuple(dict.fromkeys((*uses.findings(sources), *unknown)))
 
 
 @memory.cached(256)
@@ -144,6 +152,43 @@ class _Uses:
         for file, content in self._sources.items() if removed else ():
             if word.search(content):
                 yield from self._uses_in(file, content, removed, range(content.count(b"\n") + 2))
+
+    def unknown(self, base: Tree) -> Iterator[Finding]:
+        """Yield the new uses of attributes that the change's tree defines and no file of this tree names."""
+        there = {definition.name for definition in self._there} | _COMMON
+        homes: dict[str, str] = {}
+        for file, content in self._landing.contents.items():
+            tree = parsed_or_none(content) if content is not None and file.endswith(".py") else None
+            if content is None or tree is None:
+                continue
+            new = set(new_lines(self._tree.read(file) or b"", content))
+            for function, _, node in _nodes(tree, "", ""):
+                read = _attribute_read(node)
+                if read is None or read.lineno not in new or read.attr in there:
+                    continue
+                name = read.attr
+                if name not in homes:
+                    homes[name] = "" if self._names(name) else _home(base, name)
+                if homes[name] and not re.search(rb"[\"']%s[\"']" % name.encode(), content):
+                    message = f"`{name}` is nowhere in this tree; the change's tree has it in {homes[name]}"
+                    remedy = "use what this tree has in its place, or port what adds it"
+                    yield violation(
+                        reads.ATTRIBUTE,
+                        file,
+                        read.lineno,
+                        message,
+                        remedy,
+                        function=function,
+                        expression=ast.unparse(read),
+                    )
+
+    def _names(self, name: str) -> bool:
+        """Return whether a file of the tree, as it was before the port, has a word."""
+        word = re.compile(rb"\b%s\b" % name.encode())
+        return any(
+            name.encode() in text and word.search(self._tree.read(file) or b"")
+            for file, text in self._sources.items()
+        )
 
     def _missing(self, sources: Sources) -> Iterator[_MissingDefinition]:
         """Yield what the edits that were not made would have defined."""
@@ -256,6 +301,17 @@ class _Uses:
         if named or any(isinstance(argument, ast.Starred) for argument in node.args):
             return named
         return 0 <= position < len(node.args) and node.args[position].lineno in lines
+
+
+def _home(base: Tree, name: str) -> str:
+    """Return the file of a change's tree that defines an attribute, rather one with its class; empty if none does."""
+    homes: dict[bool, str] = {}
+    for file in base.files(SERVING):
+        text = (base.read(file) or b"") if file.endswith(".py") else b""
+        for definition in _definitions(file, text) if name.encode() in text else ():
+            if definition.name == name and definition.kind != "parameter":
+                homes.setdefault(bool(definition.owner), file)
+    return homes.get(True) or homes.get(False, "")
 
 
 def _finding(

@@ -73,13 +73,13 @@ def prepare(tree: CheckoutTree, plan: Plan) -> PreparedCommit:
     """Return a plan for ``commit``, of a tree that is committable.
 
     Raise TreeError if git does not track the package, a file that the plan changes has uncommitted changes, or a patch
-    that the plan's patches require is not committed.
+    of the plan, or one that its patches require, is applied but not committed.
     """
     # Uncommitted changes are an error of the next call, with what to type before a commit.
     applied = Transaction(tree, allow_dirty=True).check(plan)
     head = git_output(tree.root, "rev-parse", "HEAD")
     require_committed(tree, {change.file: (change.before, change.after) for change in plan.changes})
-    _require_requirements(tree, plan)
+    _require_patches(tree, plan)
     return PreparedCommit(plan, applied, head)
 
 
@@ -237,16 +237,17 @@ def require_committed(
     raise uncommitted_error(tree.package, dirty, "commit or stash them")
 
 
-def _require_requirements(tree: CheckoutTree, plan: Plan) -> None:
-    """Raise TreeError if a patch to commit requires one that is applied but not committed."""
+def _require_patches(tree: CheckoutTree, plan: Plan) -> None:
+    """Raise TreeError if a patch of a plan, or one that a patch to commit requires, is applied but not committed."""
     statuses = {status.patch.id: status for status in plan.patches}
-    required = [name for status in plan.changed_patches for name in status.patch.requires]
-    for name in required:
+    needed = [status.patch.id for status in plan.patches if status.state is State.APPLIED]
+    needed += [name for status in plan.changed_patches for name in status.patch.requires]
+    for name in needed:
         if name in statuses:
-            required += [other for other in statuses[name].patch.requires if other not in required]
-    if required:
+            needed += [other for other in statuses[name].patch.requires if other not in needed]
+    if needed:
         patches = uncommitted_patches(tree)
-        if not patches.keys().isdisjoint(required):
+        if not patches.keys().isdisjoint(needed):
             raise _uncommitted_error(patches)
 
 

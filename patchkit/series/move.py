@@ -199,9 +199,13 @@ class CheckoutMove:
         except BaseException:
             self._lock.unlink(missing_ok=True)
             raise
+        self._require_head()
+        self._make_index()
+
+    def _require_head(self) -> None:
+        """Raise TreeError if HEAD is elsewhere."""
         if (git_output(self.top, "rev-parse", "HEAD"), branch_of(self.top)) != (self.base, self.branch):
             raise moved_error(self.top)
-        self._make_index()
 
     def _make_index(self) -> None:
         """Make the index of the new commit from a copy. Raise TreeError if it has changes that are in the way."""
@@ -363,7 +367,11 @@ class CheckoutMove:
         moved, or before what was written is restored.
         """
         with wrapped_os_errors(self.tree), self._stack:
-            targets = self.targets(attributes, record)
+            try:
+                targets = self.targets(attributes, record)
+            except TreeError:
+                self._require_head()  # What a person has committed meanwhile is not in the way.
+                raise
         emptied = self.emptied(targets.contents)
         write_targets(self.tree, store, targets, emptied=emptied, move=self)
 

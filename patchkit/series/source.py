@@ -13,7 +13,7 @@ from patchkit.drafting import difference
 from patchkit.errors import UsageError
 from patchkit.patchset.unified import DiffOptions
 from patchkit.series.release import is_release, release
-from patchkit.tree.git import commit_of, commit_or_none, git, require_repository
+from patchkit.tree.git import commit_or_none, git, require_repository
 from patchkit.tree.limits import read_named
 from patchkit.tree.modes import PLAIN
 from patchkit.tree.objects import GitRepository, GitTree
@@ -110,8 +110,7 @@ class Source:
     def _from(self) -> Tree | None:
         """Return the base tree that was named, if any; UsageError if it is no tree."""
         if self._base and self._based is None:
-            if not Path(self._base).exists() and not is_release(self._base):
-                commit_of(self._repository, self._base)
+            self.require(self._base)
             self._based = self.tree(self._base)
         return self._based
 

@@ -20,7 +20,7 @@ from patchkit.tree.limits import require_manageable, require_short
 from patchkit.tree.nesting import unvalidated
 from patchkit.tree.piecewise import parse
 from patchkit.tree.sglang import SERVING, files_of
-from patchkit.tree.source import fault_of
+from patchkit.tree.source import MARKER, fault_of
 from patchkit.tree.tree import CheckoutTree
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ _REDUCED: memory.RecentCache[bytes, Reduction] = memory.RecentCache(512)
 _DEFINITION = re.compile(rb"\n(?:class|(?:async )?def) ([^\s(:\[\\]+)")
 # Looks ahead, since the name after the last word of a comment, "class", may be the next line's "def".
 _NAMED = re.compile(rb"(?:class|def)\s+(?=([^\s(:\[\\]+))")
-_MARKER = re.compile(rb"^<{7} ", re.MULTILINE)
 
 
 @memory.cached(2048)
@@ -194,8 +193,7 @@ class Modules:
             fault = fault_of(source)  # libcst often names a later line.
             line = fault.line if fault is not None else error.raw_line
             what, advice = "not valid Python", "fix the file and try again"
-            if marker := _MARKER.search(source):
-                line = source.count(b"\n", 0, marker.start()) + 1
+            if MARKER.search(source):
                 what, advice = "conflict markers of a merge", "resolve the conflict and try again"
             raise TreeError(what, where=f"{file}:{line}", advice=advice) from None
         except (UnicodeError, LookupError, SyntaxError):  # An escape in a coding can give half a character.

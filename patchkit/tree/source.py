@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from typing import NamedTuple
 
@@ -10,6 +11,9 @@ from patchkit import memory
 
 INVALID = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What ``parsed`` raises for a source that is not Python, or that is nested too deep for this interpreter."""
+
+MARKER = re.compile(rb"^<{7} ", re.MULTILINE)
+"""The first line of a conflict, such as git leaves it."""
 
 
 class Fault(NamedTuple):
@@ -47,6 +51,11 @@ def fault_of(source: bytes | str) -> Fault | None:
     except (RecursionError, MemoryError):
         return Fault(1, "nested deeper than this interpreter can compile", "split its longest expression")
     except SyntaxError as error:
+        content = source.encode(errors="replace") if isinstance(source, str) else source
+        if marker := MARKER.search(content):
+            return Fault(
+                content.count(b"\n", 0, marker.start()) + 1, "conflict markers", "resolve the conflict"
+            )
         return Fault(error.lineno or 1, error.msg, "fix the syntax error")
     except ValueError as error:
         return Fault(1, str(error), "remove the null bytes")

@@ -260,6 +260,30 @@ def test_what_a_revert_refuses_a_port_refuses_or_says(obstacle: str) -> None:
     assert outcomes - {Outcome.LANDED, Outcome.ALREADY}
 
 
+HEADS = {
+    "if": (
+        "if b:",
+        "if asked(b, (b.out or b.due)):",
+        "if asked(\n        b,\n        (b.out\n        or b.due),\n    ):",
+    ),
+    "with": ("with b:", "with asked(b):", "with (\n        asked(b)\n    ):"),
+    "for": ("for b in b:", "for b in asked(b, 1):", "for b in asked(\n        b,\n        1,\n    ):"),
+}
+
+
+@pytest.mark.parametrize(("before", "line", "lines"), HEADS.values(), ids=HEADS)
+def test_a_header_that_a_formatter_laid_out_anew_is_undone_and_one_with_a_comment_of_its_own_is_not(
+    before: str, line: str, lines: str
+) -> None:
+    def body(head: str) -> bytes:
+        return f"def lend(b):\n    {head}\n        note(b)\n    return b\n".encode()
+
+    for made, formatted in ((line, lines), (lines, line)):
+        assert merged(FILE, body(made), body(before), body(formatted)).text == body(before)
+    with pytest.raises(RefusedError):
+        merged(FILE, body(line), body(before), body(lines.replace("\n", "  # mine\n", 1)))
+
+
 def test_a_comment_and_blank_lines_above_what_goes_stay() -> None:
     for own in ("    # ours\n", "\n\n", "\n    # ours\n"):
         ours = GUARD.replace("    if", f"{own}    if")

@@ -491,7 +491,7 @@ def test_mistyped_ref_of_the_base_is_a_usage_error(
     before = everything(fork)
     change = diff if is_diff else "HEAD"
     words = ("port", change, "--repo", main_line, "--from", "nowhere", "--onto", fork)
-    assert f"{main_line} has no ref nowhere" in run(*words, code=2).stderr
+    assert f"nowhere is neither a folder nor a ref of {main_line}" in run(*words, code=2).stderr
     assert everything(fork) == before
 
 
@@ -739,6 +739,17 @@ def test_edits_that_need_one_in_conflict_are_said_once(main_line: Path, fork: Pa
     )
     output = run("port", commit, "--repo", main_line, "--onto", fork, code=3).stdout
     assert output.count("late is not defined, since the edit of Desk.lend is not made") == 1
+
+
+def test_the_code_next_to_several_edits_at_one_place_is_shown_once(main_line: Path, fork: Path) -> None:
+    appended = b"        reader.books.append(book)\n"
+    drifted(fork, (appended, appended + b"        if book.old:\n            reader.count(book)\n"))
+    new = b"".join(
+        b"        if book.%s:\n            reader.%s(book)\n" % (word, word) for word in (b"due", b"lost")
+    )
+    commit = changed(main_line, (appended, appended + new))
+    output = run("port", commit, "--repo", main_line, "--onto", fork, code=1).stdout
+    assert output.count("+if book.old:") == 1
 
 
 @pytest.mark.parametrize("given", ["commit", "diff"])
@@ -1261,6 +1272,21 @@ def test_a_port_in_git_without_a_commit_names_what_a_clone_can_revert(
     assert "Next" not in run(*words).stdout
     run("revert", fork, "77")
     assert CLONES not in run(*words, "--commit").stdout
+
+
+def test_a_commit_of_files_outside_the_package_is_not_in_the_command_that_reverts_its_series(
+    main_line: Path, tmp_path: Path
+) -> None:
+    git(tmp_path, "clone", "-q", str(main_line), "fork")
+    changed(main_line, LENT)
+    (main_line / "NOTES.md").write_text("own\n")
+    git(main_line, "add", ".")
+    git(main_line, "commit", "-qm", "Notes (#78)")
+    fork = tmp_path / "fork"
+    output = " ".join(run("port", "main~2..main", "--repo", main_line, "--onto", fork).stdout.split())
+    command, _, _ = output.partition("Next: patchkit ")[2].partition(" reverts the change")
+    run(*command.split())
+    assert git(fork, "status", "--porcelain") == "?? NOTES.md\n"
 
 
 def test_markers_in_git_name_the_first_conflict_and_what_a_clone_can_revert(

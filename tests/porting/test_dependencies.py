@@ -349,3 +349,25 @@ def test_an_attribute_that_another_class_of_the_file_has_is_missing_all_the_same
     )
     assert file == DESK
     assert "`size` of Shelf" in message
+
+
+@pytest.mark.parametrize(
+    ("ours", "is_found"),
+    [
+        (b"class Book:\n    lent_times = 0\n", True),
+        (b"class Book:\n    times = 0\n", False),
+        (b"def read(book):\n    return getattr(book, 'times', 0)\n", False),
+    ],
+    ids=["it has another name here", "it is there", "it may be there"],
+)
+def test_an_attribute_that_only_the_tree_of_the_change_has_is_not_read_in_silence(
+    ours: bytes, is_found: bool
+) -> None:
+    theirs = USER.replace(LEND, LEND.replace(b"        return", b"        note(book.times)\n        return"))
+    base = MemoryTree({DESK: USER, "srt/book.py": b"class Book:\n    times = 0\n"})
+    tree = MemoryTree({DESK: USER, "srt/book.py": ours})
+    sources = {DESK: (USER, theirs)}
+    landing = land(sources, Trees(base, tree))
+    findings = [finding.message for finding in dependencies_of(tree, sources, landing, base)]
+    said = "`times` is nowhere in this tree; the change's tree has it in srt/book.py"
+    assert findings == [said] * is_found

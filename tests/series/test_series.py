@@ -204,7 +204,9 @@ def refusal_of(tree: CheckoutTree, *ids: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("ids", [("t-guard",), ("t-stop",)], ids=["same file", "required"])
+@pytest.mark.parametrize(
+    "ids", [("t-guard",), ("t-stop",), ("t-flag",)], ids=["same file", "required", "itself"]
+)
 def test_patches_that_are_applied_but_not_committed_are_reverted_and_committed_as_the_refusal_says(
     fork: CheckoutTree, patch_folder: Path, ids: tuple[str, ...]
 ) -> None:

@@ -187,6 +187,19 @@ def test_a_commit_after_the_plan_or_just_before_the_move_is_noticed(
     is_whole(fork)
 
 
+@pytest.mark.parametrize("command", ["read-tree", "diff-tree"])
+def test_a_commit_of_a_patched_file_just_before_the_move_is_not_called_something_in_the_way(
+    fork: CheckoutTree, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def edit() -> None:
+        write_package(fork.package, {MIRROR: (fork.read(MIRROR) or b"") + b"mine = 1\n"})
+        git(fork.root, "commit", "-qam", "Mine")
+
+    just_before(monkeypatch, command, edit)
+    with pytest.raises(TreeError, match=r"HEAD of .* moved while patchkit was running: nothing was changed"):
+        commit(fork)
+
+
 @pytest.mark.parametrize("meanwhile", ["commit -qnm Other --allow-empty", "switch -qc other"])
 def test_a_branch_that_moved_while_hooks_ran_is_left_alone(fork: CheckoutTree, meanwhile: str) -> None:
     inner = f"env -u GIT_DIR -u GIT_INDEX_FILE -u GIT_PREFIX git -C {fork.root} {meanwhile} 2>&1"

@@ -18,6 +18,7 @@ from patchkit.tree.text import decoded, decoded_alike, encoded, new_lines
     [
         ("a = 1\nb = = 2\n", 2, "invalid syntax"),
         ("return 1\n", 1, "'return' outside function"),
+        ("a = 1\n<<<<<<< HEAD\na = 2\n=======\na = 3\n>>>>>>> 5e08a1b\n", 2, "conflict markers"),
         ("a = 1\0\n", 1, "null byte"),
         (f"a = {'(' * 90}{'-' * 20000}1{')' * 90}\n", 1, "nested deeper"),
     ],

@@ -47,3 +47,14 @@ def test_what_is_left_of_an_opt_in_patch_that_was_applied_is_missing(tmp_path: P
     (tree.package / CRLF).write_bytes(SOURCES[CRLF])
     (finding,) = checked(tree.package, "false").findings
     assert finding.message.startswith("halved: flag is not in place")
+
+
+def test_a_patch_whose_commit_was_picked_without_one_that_it_requires_fails(tmp_path: Path) -> None:
+    tree = open_tree(write_package(tmp_path / "sglang"))
+    copies, flag = toy("copies", EDITS[0]), toy("flag", EDITS[1], requires='["copies"]')
+    Transaction(tree, allow_dirty=True).commit(make_plan(tree, [copies, flag]))
+    subject = (copies, flag), Criteria(Confidence.LIKELY)
+    assert not check(Subject(open_tree(tree.package), *subject)).findings
+    (tree.package / MIRROR).write_bytes(SOURCES[MIRROR])
+    (finding,) = check(Subject(open_tree(tree.package), *subject)).findings
+    assert finding.message == "flag is applied without copies, which it requires"

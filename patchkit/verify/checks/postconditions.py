@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from patchkit.plan.status import EditStatus, PatchStatus
     from patchkit.verify.subject import Subject
 
-PENDING = Rule("PV201", "patch-pending", "no patch is applied")
+PENDING = Rule("PV201", "patch-pending", "no patch is applied, or not one that an applied patch requires")
 EDIT = Rule("PV202", "edit-missing", "an edit of an applied patch is missing")
 CONFLICT = Rule("PV203", "edit-conflict", "the code around an edit differs from what the patch describes")
 _LOST = frozenset({State.EDITED, State.PENDING, State.CONFLICT})
@@ -33,6 +33,7 @@ def check(subject: Subject) -> CheckOutcome:
     except TreeError as error:
         return CheckOutcome(str(error), (_unreadable(error),), obstacle=OBSTACLE)
     conflicting = {status.patch.id for status in statuses if status.state is State.CONFLICT}
+    absent = conflicting | {status.patch.id for status in statuses if status.state is State.PENDING}
     findings: list[Finding] = []
     notes = []
     waiting: list[str] = []
@@ -45,6 +46,10 @@ def check(subject: Subject) -> CheckOutcome:
             present += 1
             # An opt-in patch that upstream has does not make the tree a patched one.
             patched |= status.state is State.APPLIED or status.patch.default
+            if status.state is State.APPLIED:
+                findings += _required(
+                    status.patch.id, [name for name in status.patch.requires if name in absent]
+                )
         elif status.state is State.EDITED or _expected(subject, status):
             findings += _missing(subject, status)
         elif status.patch.default:
@@ -100,6 +105,14 @@ def _expected(subject: Subject, status: PatchStatus) -> bool:
         return not there.isdisjoint(lost) or status.state is State.PARTIAL
     is_commented = status.patch.id in subject.commenting_patches
     return any(edit.state is State.APPLIED and (is_commented or edit.calls_runtime) for edit in status.edits)
+
+
+def _required(patch: str, absent: list[str]) -> Iterator[Finding]:
+    """Yield what git leaves where it picks an applied patch without one that it requires, or reverts that one."""
+    if absent:
+        message = f"{patch} is applied without {', '.join(absent)}, which it requires"
+        remedy = f"patchkit apply {' '.join(absent)}, or patchkit revert {patch}"
+        yield violation(PENDING, "__init__.py", 1, message, remedy)
 
 
 def _missing(subject: Subject, status: PatchStatus) -> Iterator[Finding]:
