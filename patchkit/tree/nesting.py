@@ -13,7 +13,7 @@ import tokenize
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,34 +106,43 @@ class NestingError(ValueError):
     """A source nests deeper than ``MAX_DEPTH``."""
 
 
-def parse_module(source: bytes | str, config: cst.PartialParserConfig | None = None) -> cst.Module:
+def parse_module(source: bytes | str) -> cst.Module:
     """Return what ``libcst.parse_module`` returns, or raise what it raises; NestingError if that could crash."""
     if nests_deeper(source, MAX_DEPTH):
         raise NestingError(f"nested more than {MAX_DEPTH} levels deep")
     import libcst as cst
 
     with unvalidated():
-        return cst.parse_module(source, config or cst.PartialParserConfig())
+        return cst.parse_module(source)
+
+
+_is_validating = True
 
 
 @contextmanager
 def unvalidated() -> Iterator[None]:
     """Let libcst make nodes without checking them, which for those of a parse takes a third of its time."""
-    import libcst as cst
-
-    validate = _validation()
-    cst.CSTNode.__post_init__ = lambda self: None  # type: ignore[method-assign]
+    global _is_validating  # noqa: PLW0603
+    _make_validation_optional()
+    _is_validating = False
     try:
         yield
     finally:
-        cst.CSTNode.__post_init__ = validate  # type: ignore[method-assign]
+        _is_validating = True
 
 
 @cache
-def _validation() -> Any:
+def _make_validation_optional() -> None:
     import libcst as cst
 
-    return cst.CSTNode.__post_init__
+    validate = cst.CSTNode.__post_init__
+
+    def validate_if_wanted(self: cst.CSTNode) -> None:
+        # Python forgets what it knows of a class and all below it when a method of the class is replaced.
+        if _is_validating:
+            validate(self)
+
+    cst.CSTNode.__post_init__ = validate_if_wanted  # type: ignore[method-assign]
 
 
 def nests_deeper(source: bytes | str, depth: int) -> bool:
