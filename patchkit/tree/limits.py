@@ -99,7 +99,8 @@ def require_manageable(file: str, source: bytes) -> None:
 @memory.cached(512)
 def _exceeded(source: bytes) -> tuple[str, str] | None:
     """Return which limit a source exceeds, and what helps."""
-    if len(source) > MAX_TOKENS and len(_COUNTED.findall(source)) > MAX_TOKENS:
+    without_spaces = len(source) - source.count(b" ")  # At least as many as there are words and signs.
+    if without_spaces > MAX_TOKENS and len(_COUNTED.findall(source)) > MAX_TOKENS:
         return f"has more than {MAX_TOKENS:,} words and signs", "split it"
     if nests_deeper(source, MAX_DEPTH):
         return (

@@ -69,33 +69,26 @@ _KEYWORD = re.compile(
 _START = re.compile(
     r"(?:[ \t\f]*(?:\#[^\r\n]*)?(?:\r\n?|\n))*(?P<indent>[ \t\f]*)(?P<word>elif\b|else\b|case\b|\\)?"
 )
-_WIDTH = 88
 _LEVELS = 4
 
 
-def _statement(levels: int, *, is_long: bool) -> str:
-    """Return what matches a statement with so many levels of brackets; in those of a long one lines may end."""
+def _statement(levels: int) -> str:
+    """Return what matches a statement with so many levels of brackets, in which lines may end."""
     text = "|".join(
         rf"{quote}(?!{quote}{quote})(?:\\[^\r\n{{}}]|\{{[^{{}}\"'\\\r\n]*\}}|[^\\\r\n{{{quote}])*{quote}"
         for quote in "\"'"
     )
     code = r"""[^()\[\]{}"'#\\\r\n]*"""
-    inside, more = (code.replace(r"\n", ""), r"|\#[^\r\n]*(?=\n)") if is_long else (code, "")
-    inner = rf"{inside}(?:(?:{text}{more}){inside})*"
+    inside = code.replace(r"\n", "")
+    inner = rf"{inside}(?:(?:{text}|\#[^\r\n]*(?=\n)){inside})*"
     for _ in range(levels - 1):
-        inner = rf"{inside}(?:(?:{text}{more}|[(\[{{]{inner}[)\]}}]){inside})*"
+        inner = rf"{inside}(?:(?:{text}|\#[^\r\n]*(?=\n)|[(\[{{]{inner}[)\]}}]){inside})*"
     start = r"(?!(?:elif|else|case)\b|[\s\#\\])"
     return rf"{start}{code}(?:(?:{text}|[(\[{{]{inner}[)\]}}]){code})*(?:\#[^\r\n]*)?\n"
 
 
-def _short_ones() -> str:
-    statement = rf"(?=.{{1,{_WIDTH}}}$){_statement(2, is_long=False)}"
-    return rf"(?P<indent>[ \t]*){statement}(?:\n*(?P=indent){statement})*"
-
-
-_SHORT = re.compile(_short_ones(), re.MULTILINE)
-"""Statements of one indentation, each on a line that is too short to nest."""
-_LONG = re.compile(rf"[ \t]*{_statement(_LEVELS, is_long=True)}")
+_SHALLOW = re.compile(rf"[ \t]*{_statement(_LEVELS)}")
+"""Most statements of most files: what they nest is no more than the brackets and what is counted in them."""
 _COUNTED = re.compile(r"[^\w\s,)\]}]|\b(?:and|or|not|if|for|await|lambda)\b", re.ASCII)
 """What can nest in such a statement."""
 _MOST = BRACKET * (_LEVELS + 2)
@@ -180,13 +173,13 @@ def nests_deeper(source: bytes | str, depth: int) -> bool:
 
 
 def _known(text: str, start: int, depth: int) -> int:
-    """Return where the statements end that one expression tells to be no deeper, 0 if there are none."""
-    match = _SHORT.match(text, start) if depth >= _WIDTH else None
+    """Return where the statement ends that one expression tells to be no deeper, 0 if there is none."""
+    match = _SHALLOW.match(text, start)
     if match is None:
-        match = _LONG.match(text, start)
-        if match is None or len(_COUNTED.findall(match[0])) > depth:
-            return 0
-    return match.end()
+        return 0
+    # Most have less code than they may nest.
+    is_short = len(match[0]) - match[0].count(" ") <= depth
+    return match.end() if is_short or len(_COUNTED.findall(match[0])) <= depth else 0
 
 
 def _decoded(source: bytes) -> str:
