@@ -160,8 +160,14 @@ def _own_names(pattern: cst.CSTNode) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def _has_definition(pattern: cst.CSTNode) -> bool:
     """Return whether a pattern has a function or parameters, which may match without all of its names."""
-    nodes = (node for _, node in syntax.descend(pattern))
-    return any(isinstance(node, (cst.FunctionDef, cst.Parameters)) for node in nodes)
+    pending = [pattern]
+    while pending:
+        node = pending.pop()
+        # `isinstance` is slow for node classes.
+        if type(node) is cst.FunctionDef or type(node) is cst.Parameters:
+            return True
+        pending += [part for _, part in syntax.parts(node)]
+    return False
 
 
 class _StatementPattern:
