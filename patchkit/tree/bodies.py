@@ -25,8 +25,8 @@ class NeededBodies:
     """The functions and classes, by name, and the files whose bodies must be parsed.
 
     ``around`` are the names of the functions and classes that enclose them. ``seeking`` are pairs of a function's or
-    class's name and words: of its functions, those that have all of the words. ``own`` has what is needed of a file
-    unless something that was expected in another one is found there.
+    class's name, empty for a module, and words: of its functions, those that have all of the words. ``own`` has what is
+    needed of a file unless something that was expected in another one is found there.
     """
 
     names: frozenset[str]
@@ -102,7 +102,7 @@ def without_bodies(source: bytes, tree: ast.Module, needed: NeededBodies) -> Red
     seeking: dict[str | None, list[frozenset[str]]] = {}
     for name, words in needed.seeking:
         seeking.setdefault(name, []).append(words)
-    for function in _Search(lines, needed, seeking).unwanted(tree):
+    for function in _Search(lines, needed, seeking).unwanted(tree, seeking.get("", ())):
         start, body = first_line(function), first_line(function.body[0])
         indent = lines[body][: function.body[0].col_offset]
         text = b"".join(lines[start : function.end_lineno])
@@ -127,7 +127,7 @@ class _Search:
     seeking: Mapping[str | None, Collection[frozenset[str]]]
 
     def unwanted(
-        self, node: ast.AST, sought: Collection[frozenset[str]] = ()
+        self, node: ast.AST, sought: Collection[frozenset[str]]
     ) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         """Yield the functions below ``node``; ``sought`` are the words that are sought in it."""
         for child in ast.iter_child_nodes(node):

@@ -151,8 +151,9 @@ def test_needed_bodies_are_in_scopes_that_are_looked_into_and_in_what_edits_defi
 
 def test_those_needed_in_a_module_are_in_all_of_its_files() -> None:
     edit: dict[str, object] = {"kind": "rewrite", "at": ["a.py", "b.py"], "find": "x", "code": "y"}
-    needed = needed_bodies((patch({"r": edit}, upstream_when=[{"at": "c.py", "has": "x"}]),))
-    assert needed.files == {"a.py", "b.py", "c.py"}
+    facts = [{"at": "c.py", "has": "x"}, {"at": "d.py", "lacks": "def $x(): ..."}]
+    needed = needed_bodies((patch({"r": edit}, upstream_when=facts),))
+    assert needed.files == {"a.py", "b.py", "d.py"}
 
 
 SOUGHT = """\
@@ -175,10 +176,10 @@ class Other:
 """
 
 
-def _kept_for(code: str, **fact: str) -> list[str]:
-    """Return the functions whose bodies a fact about the class Server keeps."""
+def _kept_for(code: str, place: str = "a.py::Server", **fact: str) -> list[str]:
+    """Return the functions whose bodies a fact about the class Server, or another place, keeps."""
     edits: dict[str, dict[str, object]] = {"c": {"kind": "class-attribute", "at": "a.py::C", "code": "n = 1"}}
-    needed = needed_bodies((patch(edits, applies_when=[{"at": "a.py::Server", **fact}]),))
+    needed = needed_bodies((patch(edits, applies_when=[{"at": place, **fact}]),))
     source = without_bodies(code.encode(), ast.parse(code), needed).source.decode()
     whole = {ast.unparse(node) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)}
     left = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
@@ -191,12 +192,22 @@ def test_a_fact_about_a_class_needs_the_functions_with_all_names_of_its_pattern(
     assert _kept_for(SOUGHT, lacks="self.stopped") == []
 
 
+def test_a_fact_about_a_module_needs_the_functions_with_all_names_of_its_pattern() -> None:
+    assert _kept_for(SOUGHT, "a.py", has="self.stream.wait()") == ["run", "run", "run"]
+    assert _kept_for(SOUGHT, "a.py", lacks="self.stopped") == []
+
+
 def test_a_fact_that_a_class_exists_needs_none_of_its_functions() -> None:
     assert _kept_for(SOUGHT) == []
 
 
-def test_a_fact_about_a_definition_needs_the_whole_class() -> None:
-    assert _kept_for(SOUGHT, has="def start($_):\n    ...") == ["run", "run", "stop"]
+def test_a_fact_about_a_definition_needs_the_functions_with_its_name() -> None:
+    assert _kept_for(SOUGHT, has="def stop($_):\n    ...") == ["stop"]
+    assert _kept_for("def turn():\n    def stop(): ...\n", "a.py", has="def stop(): ...") == ["stop", "turn"]
+
+
+def test_a_fact_about_a_definition_of_any_name_needs_the_whole_class() -> None:
+    assert _kept_for(SOUGHT, has="def $name($_):\n    ...") == ["run", "run", "stop"]
 
 
 def test_a_name_that_an_encoding_may_spell_otherwise_is_not_searched() -> None:

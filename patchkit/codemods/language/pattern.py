@@ -367,7 +367,10 @@ class Pattern:
 
     @property
     def needed(self) -> frozenset[str] | None:
-        """The names in every function with a match in it, or None if a match may be one of the function itself."""
+        """The names in every function that a match is in or begins with, None if these may have none in common."""
+        first = self.statements[0]
+        if len(self.statements) == 1 and isinstance(first, cst.FunctionDef) and variable(first.name) is None:
+            return frozenset({first.name.value})
         return None if self._has_definition else self._names
 
     @cached_property
