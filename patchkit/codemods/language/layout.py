@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import libcst as cst
@@ -122,7 +123,7 @@ class _Line:
         bare = self.node.with_changes(body=_PASS, leading_lines=())
         return bare.with_changes(orelse=None) if hasattr(bare, "orelse") else bare
 
-    @property
+    @cached_property
     def code(self) -> str:
         """Source with only this line, at its depth."""
         node = self._alone
