@@ -315,10 +315,10 @@ def _sorted(
     ]
     codes = [*map(syntax.code_of, bare)]
     # It takes longer to write an import out than to sort it.
-    known = dict(zip(map(id, bare), codes, strict=True))
-    alone = [_code_alone(line) if line.leading_lines else known[id(line)] for line in bare]
+    code_by_id = dict(zip(map(id, bare), codes, strict=True))
+    alone = [_code_alone(line) if line.leading_lines else code_by_id[id(line)] for line in bare]
     above = {code: line.leading_lines for code, line, is_new in zip(alone, run, new, strict=True) if is_new}
-    text_before = "".join(known.get(id(line)) or syntax.code_of(line) for line in before)
+    text_before = "".join(code_by_id.get(id(line)) or syntax.code_of(line) for line in before)
     made = yield sorting(text_before + _SEPARATOR + "".join(codes), style.width, style.first_party)
     sorted_after = (made or "").removeprefix(text_before).lstrip("\n")
     if made is None or not made.startswith(text_before) or not sorted_after.startswith(_SEPARATOR):
