@@ -286,8 +286,8 @@ def describe_resolutions(
 def _newly_inheriting(plan: Plan) -> tuple[InheritingBackend, ...]:
     """Return the backends that read the mirror and inherit an opt-out only after the plan is applied."""
     after = {change.file: change.after for change in plan.changes}
-    if not after:
+    inheriting = inheriting_backends(OverlayTree(plan.tree, after)) if after else ()
+    if not inheriting:
         return ()
     named = {(backend.file, backend.name) for backend in inheriting_backends(plan.tree)}
-    inheriting = inheriting_backends(OverlayTree(plan.tree, after))
     return tuple(backend for backend in inheriting if (backend.file, backend.name) not in named)

@@ -606,8 +606,9 @@ class _Evaluation:
         """Make an edit, and undo it if a second examination does not find it in place."""
         assert examined.rewrite is not None
         undone = dict(self.overlay.edited)
-        key = _key_of(f"{self.patch.id} {self.patch.form}", edit)
-        what = (key, status.site, *examined.added_imports)
+        what: tuple[str, ...] = ()
+        if self.overlay.examinations is not None:
+            what = (_key_of(f"{self.patch.id} {self.patch.form}", edit), status.site, *examined.added_imports)
         self.overlay.make(status.file, examined.rewrite, *what)
         _, again = _examined(self.overlay, self.patch, edit)
         is_found = again.state is SiteState.PRESENT

@@ -44,13 +44,12 @@ def _together(needs: Iterable[NeededBodies], own: Mapping[str, NeededBodies]) ->
 def _needed(place: Fact | Edit) -> NeededBodies:
     last = {scope.rsplit(".", 1)[-1] for scope in place.scopes}
     around = frozenset(name for scope in place.scopes for name in scope.split(".")[:-1])
-    files = frozenset(place.files if "" in place.scopes else ())
     words = _words(place)
     if words is None:
+        files = frozenset(place.files if "" in place.scopes else ())
         return NeededBodies(frozenset(last - {""}), files, around)
-    return NeededBodies(
-        frozenset(), files, around, frozenset((name, word) for name in last for word in words)
-    )
+    seeking = frozenset((name, word) for name in last for word in words)
+    return NeededBodies(frozenset(), frozenset(), around, seeking)
 
 
 def _words(place: Fact | Edit) -> list[frozenset[str]] | None:

@@ -101,7 +101,8 @@ def _exceeded(source: bytes) -> tuple[str, str] | None:
     """Return which limit a source exceeds, and what helps."""
     from patchkit.tree.nesting import MAX_DEPTH, nests_deeper  # Its expressions take long to compile.
 
-    if len(source) > MAX_TOKENS and len(_COUNTED.findall(source)) > MAX_TOKENS:
+    without_spaces = len(source) - source.count(b" ")  # At least as many as there are words and signs.
+    if without_spaces > MAX_TOKENS and len(_COUNTED.findall(source)) > MAX_TOKENS:
         return f"has more than {MAX_TOKENS:,} words and signs", "split it"
     if nests_deeper(source, MAX_DEPTH):
         return (

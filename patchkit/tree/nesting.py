@@ -13,7 +13,7 @@ import tokenize
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,33 +69,26 @@ _KEYWORD = re.compile(
 _START = re.compile(
     r"(?:[ \t\f]*(?:\#[^\r\n]*)?(?:\r\n?|\n))*(?P<indent>[ \t\f]*)(?P<word>elif\b|else\b|case\b|\\)?"
 )
-_WIDTH = 88
 _LEVELS = 4
 
 
-def _statement(levels: int, *, is_long: bool) -> str:
-    """Return what matches a statement with so many levels of brackets; in those of a long one lines may end."""
+def _statement(levels: int) -> str:
+    """Return what matches a statement with so many levels of brackets, in which lines may end."""
     text = "|".join(
         rf"{quote}(?!{quote}{quote})(?:\\[^\r\n{{}}]|\{{[^{{}}\"'\\\r\n]*\}}|[^\\\r\n{{{quote}])*{quote}"
         for quote in "\"'"
     )
     code = r"""[^()\[\]{}"'#\\\r\n]*"""
-    inside, more = (code.replace(r"\n", ""), r"|\#[^\r\n]*(?=\n)") if is_long else (code, "")
-    inner = rf"{inside}(?:(?:{text}{more}){inside})*"
+    inside = code.replace(r"\n", "")
+    inner = rf"{inside}(?:(?:{text}|\#[^\r\n]*(?=\n)){inside})*"
     for _ in range(levels - 1):
-        inner = rf"{inside}(?:(?:{text}{more}|[(\[{{]{inner}[)\]}}]){inside})*"
+        inner = rf"{inside}(?:(?:{text}|\#[^\r\n]*(?=\n)|[(\[{{]{inner}[)\]}}]){inside})*"
     start = r"(?!(?:elif|else|case)\b|[\s\#\\])"
     return rf"{start}{code}(?:(?:{text}|[(\[{{]{inner}[)\]}}]){code})*(?:\#[^\r\n]*)?\n"
 
 
-def _short_ones() -> str:
-    statement = rf"(?=.{{1,{_WIDTH}}}$){_statement(2, is_long=False)}"
-    return rf"(?P<indent>[ \t]*){statement}(?:\n*(?P=indent){statement})*"
-
-
-_SHORT = re.compile(_short_ones(), re.MULTILINE)
-"""Statements of one indentation, each on a line that is too short to nest."""
-_LONG = re.compile(rf"[ \t]*{_statement(_LEVELS, is_long=True)}")
+_SHALLOW = re.compile(rf"[ \t]*{_statement(_LEVELS)}")
+"""Most statements of most files: what they nest is no more than the brackets and what is counted in them."""
 _COUNTED = re.compile(r"[^\w\s,)\]}]|\b(?:and|or|not|if|for|await|lambda)\b", re.ASCII)
 """What can nest in such a statement."""
 _MOST = BRACKET * (_LEVELS + 2)
@@ -106,34 +99,43 @@ class NestingError(ValueError):
     """A source nests deeper than ``MAX_DEPTH``."""
 
 
-def parse_module(source: bytes | str, config: cst.PartialParserConfig | None = None) -> cst.Module:
+def parse_module(source: bytes | str) -> cst.Module:
     """Return what ``libcst.parse_module`` returns, or raise what it raises; NestingError if that could crash."""
     if nests_deeper(source, MAX_DEPTH):
         raise NestingError(f"nested more than {MAX_DEPTH} levels deep")
     import libcst as cst
 
     with unvalidated():
-        return cst.parse_module(source, config or cst.PartialParserConfig())
+        return cst.parse_module(source)
+
+
+_is_validating = True
 
 
 @contextmanager
 def unvalidated() -> Iterator[None]:
     """Let libcst make nodes without checking them, which for those of a parse takes a third of its time."""
-    import libcst as cst
-
-    validate = _validation()
-    cst.CSTNode.__post_init__ = lambda self: None  # type: ignore[method-assign]
+    global _is_validating  # noqa: PLW0603
+    _make_validation_optional()
+    _is_validating = False
     try:
         yield
     finally:
-        cst.CSTNode.__post_init__ = validate  # type: ignore[method-assign]
+        _is_validating = True
 
 
 @cache
-def _validation() -> Any:
+def _make_validation_optional() -> None:
     import libcst as cst
 
-    return cst.CSTNode.__post_init__
+    validate = cst.CSTNode.__post_init__
+
+    def validate_if_wanted(self: cst.CSTNode) -> None:
+        # Python forgets what it knows of a class and all below it when a method of the class is replaced.
+        if _is_validating:
+            validate(self)
+
+    cst.CSTNode.__post_init__ = validate_if_wanted  # type: ignore[method-assign]
 
 
 def nests_deeper(source: bytes | str, depth: int) -> bool:
@@ -171,13 +173,13 @@ def nests_deeper(source: bytes | str, depth: int) -> bool:
 
 
 def _known(text: str, start: int, depth: int) -> int:
-    """Return where the statements end that one expression tells to be no deeper, 0 if there are none."""
-    match = _SHORT.match(text, start) if depth >= _WIDTH else None
+    """Return where the statement ends that one expression tells to be no deeper, 0 if there is none."""
+    match = _SHALLOW.match(text, start)
     if match is None:
-        match = _LONG.match(text, start)
-        if match is None or len(_COUNTED.findall(match[0])) > depth:
-            return 0
-    return match.end()
+        return 0
+    # Most have less code than they may nest.
+    is_short = len(match[0]) - match[0].count(" ") <= depth
+    return match.end() if is_short or len(_COUNTED.findall(match[0])) <= depth else 0
 
 
 def _decoded(source: bytes) -> str:

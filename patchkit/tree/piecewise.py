@@ -24,8 +24,8 @@ _EMPTY = cst.Module(())
 _DEFINITION = re.compile(r"^(@|class |def |async def )", re.MULTILINE)
 _MEMBER = re.compile(rf"^{_INDENT}(@|class |def |async def )", re.MULTILINE)
 _CLASS = re.compile(r"^class ", re.MULTILINE)
-# Line ends and encodings, which count for the whole file, and white space that continues on the next line.
-_UNUSUAL = re.compile(rb"[\r\f\0]|\A\xef\xbb\xbf|\A(?:.*\n)?.*coding|^[ \t]*\\$", re.MULTILINE)
+_ENCODED = re.compile(rb"\xef\xbb\xbf|(?:.*\n)?.*coding")
+_CONTINUED = re.compile(rb"^[ \t]*\\$", re.MULTILINE)
 
 
 class _IndivisibleError(Exception):
@@ -55,12 +55,19 @@ _SOURCES: memory.RecentCache[tuple[cst.CSTNode, bool], str] = memory.RecentCache
 
 def parse(source: bytes) -> cst.Module:
     """Return what ``libcst.parse_module`` returns, or raise what it raises; modules share their common parts."""
-    if _UNUSUAL.search(source) is None:
+    if not _is_unusual(source):
         try:
             return _Parse().module(source.decode())
         except (_IndivisibleError, cst.ParserSyntaxError, UnicodeDecodeError):
             pass
     return cst.parse_module(source)
+
+
+def _is_unusual(source: bytes) -> bool:
+    """Return whether a source has line ends or an encoding, which count for all of it, or continues white space."""
+    if b"\r" in source or b"\f" in source or b"\0" in source or _ENCODED.match(source) is not None:
+        return True
+    return b"\\\n" in source and _CONTINUED.search(source) is not None
 
 
 def source_of(

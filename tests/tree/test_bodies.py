@@ -26,9 +26,9 @@ def reduced(code: str, around: frozenset[str] = frozenset()) -> str:
     return re.sub(r"  #~patchkit \w+$", "", less.source.decode(), flags=re.MULTILINE)
 
 
-def test_body_of_a_function_that_is_not_needed_is_removed() -> None:
-    assert reduced("def lend(book):\n    book.out = True\n    return book\n\nx = 1\n") == (
-        "def lend(book):\n    ...\n\nx = 1\n"
+def test_of_a_function_that_is_not_needed_only_the_name_is_left() -> None:
+    assert reduced("@shelved\ndef lend(\n    book,\n):\n    book.out = True\n    return book\n\nx = 1\n") == (
+        "def lend():\n    ...\n\nx = 1\n"
     )
 
 
@@ -50,6 +50,12 @@ def test_function_that_binds_an_outer_variable_stays(word: str) -> None:
     )
     assert reduced(code) == code
     assert reduced(code.replace(f"{word} days", f"'{word} days'")) == "def lend():\n    ...\n"
+
+
+def test_function_whose_header_binds_an_outer_variable_stays() -> None:
+    code = "def lend(days=(most := 14)):\n    return days\n"
+    assert reduced(code) == code
+    assert reduced("def lend(days):\n    days += 1\n    return (most := days)\n") == "def lend():\n    ...\n"
 
 
 def test_what_marks_a_body_does_not_depend_on_the_others() -> None:
@@ -83,7 +89,7 @@ def test_needed_class_is_kept_completely() -> None:
 
 def test_other_classes_keep_what_they_define() -> None:
     code = "class Desk:\n    days = 14\n    def read(self):\n        return 1\n    def put(self):\n        return 2\n"
-    assert reduced(code) == code.replace("return 2", "...")
+    assert reduced(code) == code.replace("put(self):", "put():").replace("return 2", "...")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +112,7 @@ def test_body_on_the_line_of_its_header_stays(code: str) -> None:
         "try:\n    def lend():\n        x = (\n1,\n)\nexcept ImportError:\n    def lend():\n        y = 1; z = 2\n",
         "def lend(): \\\n    return 1\n",
         "class Desk:\n\tdef lend(self):\n\t\treturn 1\n\tdef put(self):\n\t\tif x:\n\t\t\treturn '''\n\n'''\n",
-        "\ufeffdef lend():\n    s = 'caf\u00e9'; t = 1  # \u00e9\n    return s\n",
+        "\ufeffx = 1\ndef lend():\n    s = 'caf\u00e9'; t = 1  # \u00e9\n    return s\n",
     ],
 )
 def test_what_is_left_is_valid_and_defines_the_same(code: str) -> None:
@@ -145,8 +151,9 @@ def test_needed_bodies_are_in_scopes_that_are_looked_into_and_in_what_edits_defi
 
 def test_those_needed_in_a_module_are_in_all_of_its_files() -> None:
     edit: dict[str, object] = {"kind": "rewrite", "at": ["a.py", "b.py"], "find": "x", "code": "y"}
-    needed = needed_bodies((patch({"r": edit}, upstream_when=[{"at": "c.py", "has": "x"}]),))
-    assert needed.files == {"a.py", "b.py", "c.py"}
+    facts = [{"at": "c.py", "has": "x"}, {"at": "d.py", "lacks": "def $x(): ..."}]
+    needed = needed_bodies((patch({"r": edit}, upstream_when=facts),))
+    assert needed.files == {"a.py", "b.py", "d.py"}
 
 
 SOUGHT = """\
@@ -169,10 +176,10 @@ class Other:
 """
 
 
-def _kept_for(code: str, **fact: str) -> list[str]:
-    """Return the functions whose bodies a fact about the class Server keeps."""
+def _kept_for(code: str, place: str = "a.py::Server", **fact: str) -> list[str]:
+    """Return the functions whose bodies a fact about the class Server, or another place, keeps."""
     edits: dict[str, dict[str, object]] = {"c": {"kind": "class-attribute", "at": "a.py::C", "code": "n = 1"}}
-    needed = needed_bodies((patch(edits, applies_when=[{"at": "a.py::Server", **fact}]),))
+    needed = needed_bodies((patch(edits, applies_when=[{"at": place, **fact}]),))
     source = without_bodies(code.encode(), ast.parse(code), needed).source.decode()
     whole = {ast.unparse(node) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)}
     left = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
@@ -185,12 +192,22 @@ def test_a_fact_about_a_class_needs_the_functions_with_all_names_of_its_pattern(
     assert _kept_for(SOUGHT, lacks="self.stopped") == []
 
 
+def test_a_fact_about_a_module_needs_the_functions_with_all_names_of_its_pattern() -> None:
+    assert _kept_for(SOUGHT, "a.py", has="self.stream.wait()") == ["run", "run", "run"]
+    assert _kept_for(SOUGHT, "a.py", lacks="self.stopped") == []
+
+
 def test_a_fact_that_a_class_exists_needs_none_of_its_functions() -> None:
     assert _kept_for(SOUGHT) == []
 
 
-def test_a_fact_about_a_definition_needs_the_whole_class() -> None:
-    assert _kept_for(SOUGHT, has="def start($_):\n    ...") == ["run", "run", "stop"]
+def test_a_fact_about_a_definition_needs_the_functions_with_its_name() -> None:
+    assert _kept_for(SOUGHT, has="def stop($_):\n    ...") == ["stop"]
+    assert _kept_for("def turn():\n    def stop(): ...\n", "a.py", has="def stop(): ...") == ["stop", "turn"]
+
+
+def test_a_fact_about_a_definition_of_any_name_needs_the_whole_class() -> None:
+    assert _kept_for(SOUGHT, has="def $name($_):\n    ...") == ["run", "run", "stop"]
 
 
 def test_a_name_that_an_encoding_may_spell_otherwise_is_not_searched() -> None:

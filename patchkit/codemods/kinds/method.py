@@ -12,6 +12,7 @@ from patchkit.codemods.language import texts
 from patchkit.codemods.language.comment import annotate
 from patchkit.codemods.language.definitions import bound_name, bound_names, definitions_like, insertion_index
 from patchkit.codemods.language.names import bound_otherwise
+from patchkit.codemods.language.placeholders import parse
 from patchkit.codemods.language.statements import from_first_comment
 from patchkit.codemods.language.template import render
 
@@ -46,10 +47,10 @@ class Method(Kind, frozen=True, kw_only=True, tag="method", forbid_unknown_field
         """Look for the methods in the class body."""
         if not isinstance(scope.node, cst.ClassDef):
             return examination.absent(f"{scope.name or 'the module'} is not a class")
-        bound = bound_names(scope)
+        bound, methods = bound_names(scope), parse(self.code).body
+        if bound.issuperset(map(bound_name, methods)):
+            return examination.present(form=definitions_like(scope, methods))
         missing = [node for node in render(self.code, {}) if bound_name(node) not in bound]
-        if not missing:
-            return examination.present(form=definitions_like(scope, render(self.code, {})))
         taken = bound_otherwise(scope, filter(None, map(bound_name, missing)))
         if taken:
             return examination.ambiguous(f"{scope.name} has a {taken[0]} that is not a method")

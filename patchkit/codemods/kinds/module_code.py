@@ -14,6 +14,7 @@ from patchkit.codemods.language.comment import annotate
 from patchkit.codemods.language.definitions import bound_name, bound_names, definitions_like, insertion_index
 from patchkit.codemods.language.imports import after_imports
 from patchkit.codemods.language.names import bound_otherwise, imported_names
+from patchkit.codemods.language.placeholders import parse
 from patchkit.codemods.language.template import below_blank_lines, render
 
 if TYPE_CHECKING:
@@ -40,10 +41,10 @@ class ModuleCode(Kind, frozen=True, kw_only=True, tag="module-code", forbid_unkn
 
     def examine(self, scope: Scope, note: str) -> Examination:
         """Look for the names that the code binds."""
-        bound = bound_names(scope) | imported_names(scope.module)
+        bound, statements = bound_names(scope) | imported_names(scope.module), parse(self.code).body
+        if bound.issuperset(map(bound_name, statements)):
+            return examination.present(form=definitions_like(scope, statements))
         missing = [statement for statement in render(self.code, {}) if bound_name(statement) not in bound]
-        if not missing:
-            return examination.present(form=definitions_like(scope, render(self.code, {})))
         taken = bound_otherwise(scope, filter(None, map(bound_name, missing)))
         if taken:
             return examination.ambiguous(f"the module binds {taken[0]} to something else")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
+from patchkit.codemods.language import syntax
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -25,7 +27,8 @@ def comments_in(nodes: Iterable[cst.CSTNode]) -> list[str]:
     """Return the comments in ``nodes``, in source order."""
     collector = _Collector()
     for node in nodes:
-        node.visit(collector)
+        if "#" in syntax.code_of(node):  # Most code has none, and a visit makes each node anew.
+            node.visit(collector)
     return collector.found
 
 

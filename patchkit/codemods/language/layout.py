@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import libcst as cst
@@ -122,7 +123,7 @@ class _Line:
         bare = self.node.with_changes(body=_PASS, leading_lines=())
         return bare.with_changes(orelse=None) if hasattr(bare, "orelse") else bare
 
-    @property
+    @cached_property
     def code(self) -> str:
         """Source with only this line, at its depth."""
         node = self._alone
@@ -309,22 +310,24 @@ def _sorted(
     run = [first, *run[1:]]
     before = [_parted(kept[0])[1], *kept[1:]] if kept else []
     # A sorter puts a blank line above a comment, also above the comment of an edit.
-    above = {_code_alone(line): line.leading_lines for line, is_new in zip(run, new, strict=True) if is_new}
     bare = [
         line.with_changes(leading_lines=()) if is_new else line for line, is_new in zip(run, new, strict=True)
     ]
-    text_before, text_after = ("".join(map(syntax.code_of, lines)) for lines in (before, bare))
-    made = yield sorting(text_before + _SEPARATOR + text_after, style.width, style.first_party)
-    if made is None or not made.startswith(text_before):
-        return [_above(run[0], lead), *run[1:]]
-    statements = parse_module(made).body
-    cut = next(index for index, statement in enumerate(statements) if not _is_import(statement))
-    if cut != len(before):
+    codes = [*map(syntax.code_of, bare)]
+    # It takes longer to write an import out than to sort it.
+    code_by_id = dict(zip(map(id, bare), codes, strict=True))
+    alone = [_code_alone(line) if line.leading_lines else code_by_id[id(line)] for line in bare]
+    above = {code: line.leading_lines for code, line, is_new in zip(alone, run, new, strict=True) if is_new}
+    text_before = "".join(code_by_id.get(id(line)) or syntax.code_of(line) for line in before)
+    made = yield sorting(text_before + _SEPARATOR + "".join(codes), style.width, style.first_party)
+    sorted_after = (made or "").removeprefix(text_before).lstrip("\n")
+    if made is None or not made.startswith(text_before) or not sorted_after.startswith(_SEPARATOR):
         return [_above(run[0], lead), *run[1:]]
     # Unchanged imports stay the same nodes, so that they do not count as rewritten.
-    nodes = {_code_alone(statement): statement for statement in run}
+    nodes = dict(zip(alone, run, strict=True))
     written_lines = [
-        cst.ensure_type(statement, cst.SimpleStatementLine) for statement in statements[cut + 1 :]
+        cst.ensure_type(statement, cst.SimpleStatementLine)
+        for statement in parse_module(sorted_after).body[1:]
     ]
     placed = []
     for line in written_lines:

@@ -160,8 +160,14 @@ def _own_names(pattern: cst.CSTNode) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def _has_definition(pattern: cst.CSTNode) -> bool:
     """Return whether a pattern has a function or parameters, which may match without all of its names."""
-    nodes = (node for _, node in syntax.descend(pattern))
-    return any(isinstance(node, (cst.FunctionDef, cst.Parameters)) for node in nodes)
+    pending = [pattern]
+    while pending:
+        node = pending.pop()
+        # `isinstance` is slow for node classes.
+        if type(node) is cst.FunctionDef or type(node) is cst.Parameters:
+            return True
+        pending += [part for _, part in syntax.parts(node)]
+    return False
 
 
 class _StatementPattern:
@@ -361,7 +367,10 @@ class Pattern:
 
     @property
     def needed(self) -> frozenset[str] | None:
-        """The names in every function with a match in it, or None if a match may be one of the function itself."""
+        """The names in every function that a match is in or begins with, None if these may have none in common."""
+        first = self.statements[0]
+        if len(self.statements) == 1 and isinstance(first, cst.FunctionDef) and variable(first.name) is None:
+            return frozenset({first.name.value})
         return None if self._has_definition else self._names
 
     @cached_property

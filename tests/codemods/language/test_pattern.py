@@ -178,7 +178,8 @@ def test_an_assignment_to_two_names_is_none_with_an_annotation() -> None:
     [
         ("f($x, y)", {"f", "y"}),
         ("$x = f()\n$$run\ny.z()", {"f", "y", "z"}),
-        ("def f(a, $_): ...", None),
+        ("def f(a, $_): ...", {"f"}),
+        ("def $f(a): ...", None),
         ("x = 1\ndef f(): ...", None),
         ("g = lambda a: f", None),
     ],
