@@ -160,7 +160,7 @@ def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
             say_edit(_marked(status), edit, _titled(": ", status.patch))
             for line in excerpt(edit.difference):
                 say(escaped(line))
-            advice = accepting(status.patch.id, edit.name)
+            advice = accepting(status.patch, edit.name)
             if edit.difference and advice not in edit.reason:
                 say(f"  {escaped(runnable(advice))}")
         if not conflicts:

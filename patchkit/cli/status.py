@@ -121,6 +121,7 @@ def _say(
     fits = any(state == State.PENDING and not is_out for state, is_out in shown)
     in_part = [patch.patch for patch in status.patches if patch.label == State.PARTIAL]
     opt_in = [patch.id for patch in in_part if patch.opt_in]
+    can_revert = State.APPLIED in labels and State.EDITED not in labels
     marking = console.marking(tail, (patch for patch in status.patches if patch.patch.default))
     if status.unfinished:
         console.say_unfinished(target.tail, *status.unfinished[0])
@@ -129,12 +130,12 @@ def _say(
             (f"apply{tail}", f"applies the {'named' if target.ids else 'pending'} patches"),
             (f"diff{tail}", "shows the changes"),
         )
-    elif opt_in or marking or State.APPLIED in labels:
+    elif opt_in or marking or can_revert:
         names = " ".join(opt_in)
         rest = [(f"apply{target.tail} {names}", f"makes the rest of {escaped(names)}")] if opt_in else []
         # Nobody chose the rest of what upstream has in part.
         rest += [(f"show {name}", "has its risk") for name in opt_in]
-        undo = [(f"revert{tail}", "reverts the patches")] if State.APPLIED in labels and not marking else []
+        undo = [(f"revert{tail}", "reverts the patches")] if can_revert and not marking else []
         console.say_next(*rest, *marking, *undo)
 
 
