@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 def command(given: options.Target, *, verbose: bool, check: bool, style: str) -> int:
     """Show each patch's state: applied, pending or in conflict.
 
-    upstream: TREE has upstream's own change. unknown: TREE has the change, and nothing tells whose it is. conflict:
-    TREE has other code at a place that the patch changes. left-out: the configuration leaves the patch out. pending:
-    apply would make the change. opt-in: apply makes it only if you name the patch. partial: apply would make the rest,
-    of an opt-in patch only if you name it. not-applicable: TREE lacks the code that the patch changes. Without PATCH,
-    every patch is shown.
+    edited: a person changed what patchkit wrote. upstream: TREE has upstream's own change. unknown: TREE has the
+    change, and nothing tells whose it is. conflict: TREE has other code at a place that the patch changes. left-out:
+    the configuration leaves the patch out. pending: apply would make the change. opt-in: apply makes it only if you
+    name the patch. partial: apply would make the rest, of an opt-in patch only if you name it. not-applicable: TREE
+    lacks the code that the patch changes. Without PATCH, every patch is shown.
     """
     from patchkit.commands.status import tree_status
 

@@ -12,13 +12,14 @@ from patchkit.plan.conflict import conflicts
 from patchkit.plan.fitting import fitting_plan
 from patchkit.plan.markers import with_markers
 from patchkit.plan.planner import Planner
+from patchkit.plan.record import attributed
 from patchkit.plan.refusal import require_fitting
 from patchkit.plan.resolutions import recall_resolutions, with_recalled
 from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.candidates import patch_base
 from patchkit.transaction.conflicts import read_without_conflicts, with_unrecorded
-from patchkit.transaction.current import attributed
+from patchkit.transaction.current import lined_record
 from patchkit.transaction.edited import without_repetition
 from patchkit.transaction.renewal import renewal
 from patchkit.transaction.resolution_store import ResolutionStore
@@ -124,7 +125,7 @@ def prepare(
 
     plan = with_markers(plan_without()) if markers else fitting_plan(plan_without)
     unrecorded = unrecorded_edits(read)
-    statuses = attributed(read, plan.patches)
+    statuses = attributed(plan.patches, lined_record(read))
     plan = replace(plan, patches=with_unrecorded(statuses, unrecorded))
     resolutions = (
         _recorded_resolutions(read, partial(make_plan, try_closest_shape=True)) if plan.left_out else ()

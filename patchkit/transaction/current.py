@@ -15,10 +15,9 @@ from patchkit.transaction.store import Store
 from patchkit.transaction.swap import content_or_none, digest_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from patchkit.plan.record import AppliedFile, Layer
-    from patchkit.plan.status import PatchStatus
     from patchkit.tree.objects import GitTree
     from patchkit.tree.tree import CheckoutTree
 
@@ -60,19 +59,9 @@ def committed_content(tree: GitTree) -> Callable[[str], bytes]:
     return content
 
 
-def attributed(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStatus, ...]:
-    """Return the statuses with whose each edit in place is by the tree's record."""
-    return attributed_by(current_or_none(tree), statuses, tree.read, Store(tree.package).get)
-
-
-def attributed_by(
-    recorded: Record,
-    statuses: Iterable[PatchStatus],
-    read: Callable[[str], bytes | None],
-    content: Callable[[str], bytes],
-) -> tuple[PatchStatus, ...]:
-    """Return the statuses with whose each edit in place is by a record: not its own where no line of it is left."""
-    return record.attributed(statuses, still_there(recorded, read, content, in_lines=True))
+def lined_record(tree: CheckoutTree) -> Record:
+    """Return the record of what has lines of its own in the tree's code, empty if it cannot be read."""
+    return still_there(current_or_none(tree), tree.read, Store(tree.package).get, in_lines=True)
 
 
 def unedited(tree: CheckoutTree) -> dict[str, bytes | None]:

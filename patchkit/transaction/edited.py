@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError, TreeError
 from patchkit.plan.markers import marked_conflicts
-from patchkit.plan.record import How, Record, file_of
+from patchkit.plan.record import How, Record, attributed, file_of
 from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, PatchStatus, State
 from patchkit.transaction.conflicts import placeholder
 from patchkit.transaction.current import (
-    attributed,
-    attributed_by,
     committed_content,
     committed_record,
     current_or_none,
+    lined_record,
     still_there,
 )
 from patchkit.transaction.passages import followed, text_lines
@@ -110,7 +109,7 @@ _MISSING = frozenset({State.PENDING, State.CONFLICT})
 
 def judged(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStatus, ...]:
     """Return the statuses with whose each edit is by the tree's record, and what ``with_edited`` tells."""
-    return with_edited(tree, attributed(tree, statuses))
+    return with_edited(tree, attributed(statuses, lined_record(tree)))
 
 
 def with_edited(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
@@ -119,9 +118,12 @@ def with_edited(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[Pa
     Ports and patches that are not loaded are added to them.
     """
     record, changes = _changes_in(tree)
+    names = {status.patch.id for status in statuses}
     others: dict[str, dict[str, _Change]] = {}
-    for name in {name for change in changes for name in change.patches} - {s.patch.id for s in statuses}:
-        others[name] = {change.file: change for change in reversed(changes) if name in change.patches}
+    for change in changes:
+        # A formatter sorts and joins imports.
+        for name in {*change.patches} - names if not change.line.is_import else ():
+            others.setdefault(name, {}).setdefault(change.file, change)
     return (
         *_with_edited(statuses, record, changes),
         *(_of_name(name, by_file.values()) for name, by_file in sorted(others.items())),
@@ -143,7 +145,7 @@ def without_replaced(
 
     There the code is upstream's own, or the tree has no place for it, by the loaded patches that are ``inspected``.
     """
-    lined = still_there(record, tree.read, Store(tree.package).get, in_lines=True).files
+    lined = lined_record(tree).files
     if record.files.keys() <= lined.keys():
         return record
     statuses = inspected()
@@ -186,15 +188,15 @@ def _not_again(status: PatchStatus, again: PatchStatus) -> PatchStatus:
 def judged_at(tree: GitTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStatus, ...]:
     """Return what ``judged`` does for a commit."""
     record, content = committed_record(tree), committed_content(tree)
-    changes = _changes(record, tree.read, content)
-    return _with_edited(attributed_by(record, statuses, tree.read, content), record, changes)
+    lined = still_there(record, tree.read, content, in_lines=True)
+    return _with_edited(attributed(statuses, lined), record, _changes(record, tree.read, content))
 
 
 @dataclass(frozen=True)
 class _Change:
     """A line that patches wrote in a file and that is no longer there.
 
-    ``what`` says what a person did to the file, and ``difference`` is that of all of it, empty if it is lost.
+    ``what`` says what a person did to the file, and ``difference`` is that of all of it.
     """
 
     file: str
@@ -306,14 +308,14 @@ def _changes(record: Record, read: Read, content: Content) -> list[_Change]:
         except PatchkitError:
             continue
         lost = is_lost(current)
-        shown = "" if lost else difference(writes[0][0] or b"", writes[-1][1] or b"", current)
+        shown = difference(writes[0][0] or b"", writes[-1][1] or b"", current or b"")
         number = _first_line(shown)
         what = (
             lost_file(current) if lost else f"{f'line {number}: ' if number else ''}a person changed its code"
         )
         changes += [
-            _Change(file, line, passage.patches, what, shown, is_lost=lost)
-            for line, passage in followed(writes, current).lost
+            _Change(file, each.line, each.passage.patches, what, shown, is_lost=lost)
+            for each in followed(writes, current).lost
         ]
     return changes
 

@@ -41,14 +41,22 @@ class Passage:
     size: int
 
 
-class Followed(NamedTuple):
-    """What became of lines that patchkit wrote: whether any is there, and those that a person changed or removed.
+class LostLine(NamedTuple):
+    """A line of a passage that a person changed or removed, and what stands ``instead`` in its scope."""
 
-    Lost lines of a passage in whose place stands again what stood there before are not among them: it is gone.
+    line: CodeLine
+    passage: Passage
+    instead: tuple[str, ...]
+
+
+class Followed(NamedTuple):
+    """What became of lines that patchkit wrote: whether any is there, and those that are lost.
+
+    Lines of a passage in whose place stands again what stood there before are not among these: it is gone.
     """
 
     is_there: bool
-    lost: tuple[tuple[CodeLine, Passage], ...]
+    lost: tuple[LostLine, ...]
 
 
 def followed(writes: Writes, current: bytes | None) -> Followed:
@@ -63,7 +71,7 @@ def followed(writes: Writes, current: bytes | None) -> Followed:
     ):
         return Followed(is_there=True, lost=())
     there: dict[int, Passage] = {}
-    lost: list[tuple[CodeLine, Passage, tuple[CodeLine, ...]]] = []
+    lost: list[LostLine] = []
     last: tuple[CodeLine, ...] = ()
     for before, after, patches in writes:
         old, new = lines(before), lines(after)
@@ -77,33 +85,40 @@ def followed(writes: Writes, current: bytes | None) -> Followed:
         last = new
     now = lines(current)
     there = _carried(last, now, there, lost)
-    sizes = Counter(id(passage) for _, passage, _ in lost)
+    sizes = Counter(id(each.passage) for each in lost)
+    is_empty = not (current or b"").strip()
     return Followed(
         bool(there),
         tuple(
-            (line, passage)
-            for line, passage, instead in lost
-            if sizes[id(passage)] < passage.size or not _is_back(passage, line.scope, instead, now)
+            each
+            for each in lost
+            if is_empty or sizes[id(each.passage)] < each.passage.size or not _is_back(each, now)
         ),
     )
 
 
 def is_replaced(before: bytes | None, after: bytes | None, current: bytes | None) -> bool:
-    """Return whether of a passage of a write no line is in the file, and it is not gone either."""
+    """Return whether other code stands in place of a passage of a write, and no line of it anywhere in the file.
+
+    Imports do not count: a formatter joins them.
+    """
     added = _added(before, after)
     if all(line.startswith("#") for line in added.difference(line.code for line in _text(current))):
         return False
-    lost = followed([(before, after, ())], current).lost
     there = {line.code for line in _code(current)}
-    sizes = Counter(id(passage) for line, passage in lost if line.code not in there)
-    return any(sizes[id(passage)] == passage.size for _, passage in lost)
+    lost = [each for each in followed([(before, after, ())], current).lost if each.line.code not in there]
+    sizes = Counter(id(each.passage) for each in lost)
+    return any(
+        each.instead and not each.line.is_import and sizes[id(each.passage)] == each.passage.size
+        for each in lost
+    )
 
 
 def _carried(
     old: tuple[CodeLine, ...],
     new: tuple[CodeLine, ...],
     there: dict[int, Passage],
-    lost: list[tuple[CodeLine, Passage, tuple[CodeLine, ...]]],
+    lost: list[LostLine],
 ) -> dict[int, Passage]:
     """Return the lines by their numbers in ``new``; those that it lacks are added to ``lost``, with what it has."""
     if old == new or not there:
@@ -114,24 +129,25 @@ def _carried(
             if index in there and tag == "equal":
                 moved[begin + index - start] = there[index]
             elif index in there:
-                lost.append((old[index], there[index], new[begin:stop]))
+                scope = old[index].scope
+                instead = tuple(line.code for line in new[begin:stop] if line.scope == scope)
+                lost.append(LostLine(old[index], there[index], instead))
     return moved
 
 
-def _is_back(passage: Passage, scope: str, instead: Sequence[CodeLine], now: tuple[CodeLine, ...]) -> bool:
-    """Return whether a passage gave way to exactly the lines that it replaced, in what is left of its scope."""
+def _is_back(lost: LostLine, now: tuple[CodeLine, ...]) -> bool:
+    """Return whether the lines that a passage replaced stand in its place, so that it can be made again."""
+    passage = lost.passage
     kept = {
         index
         for tag, start, end, _, _ in _opcodes(passage.before, now)
         if tag == "equal"
         for index in range(start, end)
     }
-    around = {index for index, line in enumerate(passage.before) if line.scope == scope}
-    # A scope that came with the passage goes with it.
-    is_around = not kept.isdisjoint(around) if around or not scope else True
-    codes = [line.code for line in instead if line.scope == scope]
     replaced = [passage.before[index].code for index in passage.replaced]
-    return is_around and codes == replaced and kept.issuperset(passage.replaced)
+    # Of lines of a person's own beside them nobody can tell where none was replaced.
+    instead = [code for code in lost.instead if code in replaced] if replaced else [*lost.instead]
+    return instead == replaced and kept.issuperset(passage.replaced)
 
 
 def _opcodes(
@@ -166,8 +182,7 @@ def _text(text: bytes | None) -> tuple[CodeLine, ...]:
 
 
 def _comments(text: bytes | None) -> tuple[CodeLine, ...]:
-    """Return the lines of comments, which are in no scope of the code."""
-    return tuple(line._replace(scope="#") for line in _text(text) if line.code.startswith("#"))
+    return tuple(line for line in _text(text) if line.code.startswith("#"))
 
 
 def _scopes(node: ast.AST, name: str) -> Iterator[tuple[int, str]]:

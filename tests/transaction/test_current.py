@@ -19,7 +19,8 @@ MARKED = (
     b"<<<<<<< found (patchkit one e)\na = 1\n||||||| expected\na = 2\n=======\na = 3\n"
     b">>>>>>> wanted (patchkit one e, more)\nb = 2\n"
 )
-CONTENTS = {digest_of(text): text for text in (b"", FIRST, SECOND, THIRD, BETWEEN, FOURTH, MARKED)}
+NINE = b"a = 9\nb = 2\n"
+CONTENTS = {digest_of(text): text for text in (b"", FIRST, SECOND, THIRD, BETWEEN, FOURTH, MARKED, NINE)}
 
 
 def content(digest: str) -> bytes:
@@ -56,9 +57,10 @@ def left(known: Record, **current: bytes | None) -> list[list[str]]:
         # What stood in place of its lines stands there again.
         (FIRST, SECOND, FIRST + b"own = 1\n", False),
         (FIRST, SECOND, b"# own\n" + FIRST, False),
+        (FIRST, NINE, b"a = 1\nown = 1\nb = 2\n", False),
         # A person's code stands there, or the file was emptied.
         (FIRST, SECOND, b"a = 1\nown = 1\nb = 2\n", True),
-        (FIRST, b"a = 9\nb = 2\n", b"a = 5\nb = 2\n", True),
+        (FIRST, NINE, b"a = 5\nb = 2\n", True),
         (FIRST, SECOND, b"own = 1\n", True),
         (FIRST, SECOND, b"", True),
         # A patch that wrote no line, or markers, may be there in any text.

@@ -113,14 +113,12 @@ def its_class_deleted(tree: CheckoutTree) -> None:
 EDITS = {
     one_line_edited: "to take it back, restore the lines marked -",
     all_lines_edited: "to take it back, restore the lines marked -",
-    its_class_deleted: "to take it back, restore the lines marked -",
     emptied: "the file, which patchkit changed, is empty: restore it",
     deleted: "the file, which patchkit changed, does not exist: restore it",
 }
 REFUSALS = {
     one_line_edited: "code that patchkit wrote was edited after apply",
     all_lines_edited: "code that patchkit wrote was edited after apply",
-    its_class_deleted: "code that patchkit wrote was edited after apply",
     emptied: "the file, which patchkit changed, is empty",
     deleted: "the file, which patchkit changed, does not exist",
 }
@@ -168,6 +166,15 @@ def test_what_a_stash_took_away_is_gone_in_every_answer(patched: Patched) -> Non
 
 
 @pytest.mark.parametrize("patched", KINDS, indirect=True)
+def test_what_a_person_deleted_with_its_class_is_gone_in_every_answer(patched: Patched) -> None:
+    its_class_deleted(patched.tree)
+    assert patched.state == ("conflict" if patched.is_loaded else "")
+    patched.say("verify")
+    assert patched.say("revert").startswith("Reverted: t-far. Changed 1 file.")
+    assert patched.tree.read(MIRROR) == b"depth = 1\n"
+
+
+@pytest.mark.parametrize("patched", KINDS, indirect=True)
 def test_what_a_person_moved_with_its_file_is_there_and_its_record_is_kept(patched: Patched) -> None:
     git(patched.tree.package, "mv", MIRROR, MOVED)
     moved = patched.tree.read(MOVED)
@@ -194,7 +201,7 @@ def test_after_its_record_was_removed_the_code_alone_tells(patched: Patched) -> 
 
 
 @pytest.mark.parametrize("patched", ["a default patch", "a port"], indirect=True)
-@pytest.mark.parametrize("act", [all_lines_edited, emptied, its_class_deleted])
+@pytest.mark.parametrize("act", [all_lines_edited, emptied])
 def test_what_the_answers_say_to_type_accepts_an_edit(
     patched: Patched, act: Callable[[CheckoutTree], None]
 ) -> None:
