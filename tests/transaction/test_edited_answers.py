@@ -218,6 +218,20 @@ def test_what_the_answers_say_to_type_accepts_an_edit(
     assert patched.tree.read(MIRROR) == there
 
 
+@pytest.mark.parametrize("patched", ["a committed port", "a port that a person committed"], indirect=True)
+@pytest.mark.parametrize("act", [one_line_edited, all_lines_edited])
+def test_a_port_that_a_person_edited_is_not_made_again(
+    patched: Patched, act: Callable[[CheckoutTree], None], tmp_path: Path
+) -> None:
+    act(patched.tree)
+    git(patched.tree.root, "commit", "-qam", "Own")
+    before = everything(patched.tree.root)
+    again = run("port", "HEAD", "--repo", tmp_path / "theirs", "--onto", patched.tree.root).output
+    assert "a person changed it in this tree" in again
+    assert everything(patched.tree.root) == before
+    assert patched.state == "edited"
+
+
 OTHERS = b"        third(self)\n"
 
 
