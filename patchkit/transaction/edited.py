@@ -119,11 +119,13 @@ def with_edited(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[Pa
     """
     record, changes = _changes_in(tree)
     names = {status.patch.id for status in statuses}
+    by_hand = {(name, file) for (name, _), file in record.manual_files.items() if name not in record.ported}
     others: dict[str, dict[str, _Change]] = {}
     for change in changes:
         # A formatter sorts and joins imports.
         for name in {*change.patches} - names if not change.line.is_import else ():
-            others.setdefault(name, {}).setdefault(change.file, change)
+            if (name, change.file) not in by_hand:
+                others.setdefault(name, {}).setdefault(change.file, change)
     return (
         *_with_edited(statuses, record, changes),
         *(_of_name(name, by_file.values()) for name, by_file in sorted(others.items())),
@@ -314,8 +316,8 @@ def _changes(record: Record, read: Read, content: Content) -> list[_Change]:
             lost_file(current) if lost else f"{f'line {number}: ' if number else ''}a person changed its code"
         )
         changes += [
-            _Change(file, each.line, each.passage.patches, what, shown, is_lost=lost)
-            for each in followed(writes, current).lost
+            _Change(file, lost_line.line, lost_line.passage.patches, what, shown, is_lost=lost)
+            for lost_line in followed(writes, current).lost
         ]
     return changes
 

@@ -85,14 +85,16 @@ def followed(writes: Writes, current: bytes | None) -> Followed:
         last = new
     now = lines(current)
     there = _carried(last, now, there, lost)
-    sizes = Counter(id(each.passage) for each in lost)
+    sizes = Counter(id(lost_line.passage) for lost_line in lost)
     is_empty = not (current or b"").strip()
     return Followed(
         bool(there),
         tuple(
-            each
-            for each in lost
-            if is_empty or sizes[id(each.passage)] < each.passage.size or not _is_back(each, now)
+            lost_line
+            for lost_line in lost
+            if is_empty
+            or sizes[id(lost_line.passage)] < lost_line.passage.size
+            or not _is_back(lost_line, now)
         ),
     )
 
@@ -106,11 +108,17 @@ def is_replaced(before: bytes | None, after: bytes | None, current: bytes | None
     if all(line.startswith("#") for line in added.difference(line.code for line in _text(current))):
         return False
     there = {line.code for line in _code(current)}
-    lost = [each for each in followed([(before, after, ())], current).lost if each.line.code not in there]
-    sizes = Counter(id(each.passage) for each in lost)
+    lost = [
+        lost_line
+        for lost_line in followed([(before, after, ())], current).lost
+        if lost_line.line.code not in there
+    ]
+    sizes = Counter(id(lost_line.passage) for lost_line in lost)
     return any(
-        each.instead and not each.line.is_import and sizes[id(each.passage)] == each.passage.size
-        for each in lost
+        lost_line.instead
+        and not lost_line.line.is_import
+        and sizes[id(lost_line.passage)] == lost_line.passage.size
+        for lost_line in lost
     )
 
 

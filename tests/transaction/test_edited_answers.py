@@ -218,6 +218,14 @@ def test_what_the_answers_say_to_type_accepts_an_edit(
     assert patched.tree.read(MIRROR) == there
 
 
+@pytest.mark.parametrize("patched", ["a patch of one's own"], indirect=True)
+def test_an_accepted_edit_is_none_where_its_patch_is_not_loaded_either(patched: Patched) -> None:
+    all_lines_edited(patched.tree)
+    patched.say("resolve", patched.name, "calls", "--accept")
+    assert patched.state == "applied"
+    assert patched._replace(options=()).state == ""
+
+
 @pytest.mark.parametrize("patched", ["a committed port", "a port that a person committed"], indirect=True)
 @pytest.mark.parametrize("act", [one_line_edited, all_lines_edited])
 def test_a_port_that_a_person_edited_is_not_made_again(
