@@ -110,13 +110,13 @@ def its_class_deleted(tree: CheckoutTree) -> None:
     (tree.package / MIRROR).write_bytes(b"depth = 1\n")
 
 
-EDITS = {
+EDITS: dict[Callable[[CheckoutTree], None], str] = {
     one_line_edited: "to take it back, restore the lines marked -",
     all_lines_edited: "to take it back, restore the lines marked -",
     emptied: "the file, which patchkit changed, is empty: restore it",
     deleted: "the file, which patchkit changed, does not exist: restore it",
 }
-REFUSALS = {
+REFUSALS: dict[Callable[[CheckoutTree], None], str] = {
     one_line_edited: "code that patchkit wrote was edited after apply",
     all_lines_edited: "code that patchkit wrote was edited after apply",
     emptied: "the file, which patchkit changed, is empty",
