@@ -161,9 +161,8 @@ def _say_conflicts(statuses: Sequence[PatchStatus]) -> None:
             say_edit(_marked(status), edit, _titled(": ", status.patch))
             for line in excerpt(edit.difference):
                 say(escaped(line))
-            advice = accepting(status.patch.id, edit.name)
-            if edit.difference and advice not in edit.reason:
-                say(f"  {escaped(runnable(advice))}")
+            if edit.difference and "accepts the change" not in edit.reason:
+                say(f"  {escaped(runnable(accepting(status.patch, edit.name)))}")
         if not conflicts:
             others.setdefault(status.reason, []).append(status)
     for reason, alike in others.items():

@@ -44,6 +44,7 @@ def command(given: options.Target, *, everything: bool, keep_going: bool, commit
             )
             remaining = {} if target.ids else remaining_ports(tree, patches)
             ports = {name: committed for name, committed in remaining.items() if name not in not_reverted}
+            is_whole = not not_reverted and all(ports.values())
     except ConflictError as refusal:
         if not keep_going and len(target.ids) != 1:
             refusal.advice += "; --keep-going reverts each patch that it can"
@@ -62,7 +63,7 @@ def command(given: options.Target, *, everything: bool, keep_going: bool, commit
                 commit=commit,
             )
         )
-        return int(bool(not_reverted))
+        return int(not is_whole)
     if reverted.patches:
         console.say(f"Reverted: {escaped(', '.join(reverted.patches))}.")
     for name, error in not_reverted.items():
@@ -92,4 +93,4 @@ def command(given: options.Target, *, everything: bool, keep_going: bool, commit
         console.say_next(*steps)
     if reverted.files and not commit:
         console.say_new_files(tree, reverted.files)
-    return int(bool(not_reverted))
+    return int(not is_whole)

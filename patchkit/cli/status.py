@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     options.shared,
 )
 def command(given: options.Target, *, verbose: bool, check: bool, style: str) -> int:
-    """upstream: TREE has upstream's own change. unknown: TREE has the change, and nothing tells whose it is. conflict:
-    TREE has other code at a place that the patch changes. left-out: the configuration leaves the patch out. pending:
-    apply would make the change. opt-in: apply makes it only if you name the patch. partial: apply would make the rest,
-    of an opt-in patch only if you name it. not-applicable: TREE lacks the code that the patch changes. Without PATCH,
-    every patch is shown.
+    """edited: a person changed what patchkit wrote. upstream: TREE has upstream's own change. unknown: TREE has the
+    change, and nothing tells whose it is. conflict: TREE has other code at a place that the patch changes. left-out:
+    the configuration leaves the patch out. pending: apply would make the change. opt-in: apply makes it only if you
+    name the patch. partial: apply would make the rest, of an opt-in patch only if you name it. not-applicable: TREE
+    lacks the code that the patch changes. Without PATCH, every patch is shown.
     """
     from patchkit.commands.status import tree_status
 
@@ -120,6 +120,7 @@ def _say(
     fits = any(state == State.PENDING and not is_out for state, is_out in shown)
     in_part = [patch.patch for patch in status.patches if patch.label == State.PARTIAL]
     opt_in = [patch.id for patch in in_part if patch.opt_in]
+    can_revert = State.APPLIED in labels and State.EDITED not in labels
     marking = console.marking(tail, (patch for patch in status.patches if patch.patch.default))
     if status.unfinished:
         console.say_unfinished(target.tail, *status.unfinished[0])
@@ -128,12 +129,12 @@ def _say(
             (f"apply{tail}", f"applies the {'named' if target.ids else 'pending'} patches"),
             (f"diff{tail}", "shows the changes"),
         )
-    elif opt_in or marking or State.APPLIED in labels:
+    elif opt_in or marking or can_revert:
         names = " ".join(opt_in)
         rest = [(f"apply{target.tail} {names}", f"makes the rest of {escaped(names)}")] if opt_in else []
         # Nobody chose the rest of what upstream has in part.
         rest += [(f"show {name}", "has its risk") for name in opt_in]
-        undo = [(f"revert{tail}", "reverts the patches")] if State.APPLIED in labels and not marking else []
+        undo = [(f"revert{tail}", "reverts the patches")] if can_revert and not marking else []
         console.say_next(*rest, *marking, *undo)
 
 

@@ -19,7 +19,7 @@ from patchkit.plan.status import State
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.candidates import patch_base
 from patchkit.transaction.conflicts import read_without_conflicts, with_unrecorded
-from patchkit.transaction.current import current_or_none
+from patchkit.transaction.current import lined_record
 from patchkit.transaction.edited import without_repetition
 from patchkit.transaction.renewal import renewal
 from patchkit.transaction.resolution_store import ResolutionStore
@@ -125,7 +125,7 @@ def prepare(
 
     plan = with_markers(plan_without()) if markers else fitting_plan(plan_without)
     unrecorded = unrecorded_edits(read)
-    statuses = attributed(plan.patches, current_or_none(read))
+    statuses = attributed(plan.patches, lined_record(read))
     plan = replace(plan, patches=with_unrecorded(statuses, unrecorded))
     resolutions = (
         _recorded_resolutions(read, partial(make_plan, try_closest_shape=True)) if plan.left_out else ()
@@ -138,7 +138,10 @@ def prepare(
             option = "--markers with --resolved" if resolved else "--resolved"
             offer = f"; {describe_resolutions(resolutions, plan.patches, option)}" if resolutions else ""
             offer = offer or (_describe_accepting(plan.patches) if resolved else "")
-            remedy = remedy or f"--markers writes conflict markers to finish by hand{offer}"
+            unfit = [status for status in plan.patches if status.state is State.CONFLICT]
+            if not all(any(edit.difference for edit in status.edits) for status in unfit):
+                offer = f"--markers writes conflict markers to finish by hand{offer}"
+            remedy = remedy or offer.removeprefix("; ")
         require_fitting(plan, patches.requested(ids), remedy)
     step = plan
     if older is not None:
@@ -158,9 +161,13 @@ def _without_repetition(
     """
     plan = make(frozenset())
     patches = without_repetition(read, plan.patches)
-    again = {new.patch.id: new for old, new in zip(plan.patches, patches, strict=True) if new is not old}
+    again = {
+        new.patch.id: new
+        for old, new in zip(plan.patches, patches, strict=True)
+        if new.state is not old.state
+    }
     if not again:
-        return plan
+        return replace(plan, patches=patches)
     if writes_markers:
         name, status = next(iter(again.items()))
         raise ConflictError(f"{name}: {status.reason}")

@@ -25,6 +25,7 @@ from patchkit.series.port import commit_ports
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.current import current_record
+from patchkit.transaction.edited import with_edited
 from patchkit.transaction.store import Store
 from patchkit.tree.git import object_id
 from patchkit.tree.modes import LINK, NO_FILE, PLAIN
@@ -32,7 +33,7 @@ from patchkit.tree.outside import content, entry, shown
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from patchkit.change.land import Landing, Watch
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _MADE = frozenset({Outcome.LANDED, Outcome.CHANGED})
 _RESOLVED = EditOutcome("", Outcome.ALREADY, "a person resolved its conflict in this tree")
+_EDITED = EditOutcome("", Outcome.ALREADY, "a person changed it in this tree")
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,8 @@ def port(
 
     def prepare(read: ReadTree) -> _PreparedPort:
         changes = source.changes(read)
-        tree = _PortedTree(read, markers=markers, earlier=_earlier(read))
+        edited = {status.patch.id for status in with_edited(read, ())}
+        tree = _PortedTree(read, markers=markers, earlier=_earlier(read), edited=edited)
         steps: list[_Step] = []
         for change in _watched(changes, watch):
             # Of a range each change is one step, of a change alone each file.
@@ -328,10 +331,19 @@ class _PreparedPort(NamedTuple):
 class _PortedTree:
     """A tree to which changes are made one after the other."""
 
-    def __init__(self, onto: Tree, *, markers: bool, earlier: Mapping[str, Layer] | None = None) -> None:
+    def __init__(
+        self,
+        onto: Tree,
+        *,
+        markers: bool,
+        earlier: Mapping[str, Layer] | None = None,
+        edited: Collection[str] = (),
+    ) -> None:
+        """``earlier`` is what earlier ports made, and ``edited`` are those of which a person changed something."""
         self._onto = onto
         self._markers = markers
         self._earlier = earlier or {}
+        self._edited = frozenset(edited)
         self._contents: dict[str, bytes | None] = {}
         self._modes: dict[str, str] = {}
         self._skipped: list[PortedChange] = []
@@ -354,8 +366,9 @@ class _PortedTree:
         ported = PortedChange(change, tuple(landing.files))
         earlier = self._earlier.get(_form(change))
         if not ported.is_whole and earlier is not None and any(patch.by_hand for patch in earlier.patches):
-            files = [LandedFile(file.file, file.onto, [_RESOLVED]) for file in landing.files]
-            return _Step(replace(ported, files=tuple(files)), tree, Plan(tree, (), ()), landing.concerned)
+            return _found(ported, landing, tree, _RESOLVED)
+        if earlier is not None and not self._edited.isdisjoint(patch.id for patch in earlier.patches):
+            return _found(ported, landing, tree, _EDITED)
         outside, others, modes = merged(change.outside, tree)
         contents = (landing.marked if self._markers else landing.contents) | others
         modes |= _with_modes(change, landing, contents, tree)
@@ -387,6 +400,12 @@ class _PortedTree:
                 makers.setdefault(change.file, []).extend(change.patches)
         statuses = tuple(status for step in steps for status in step.plan.patches)
         return Plan(self._onto, statuses, self._changes(makers))
+
+
+def _found(ported: PortedChange, landing: Landing, tree: Tree, outcome: EditOutcome) -> _Step:
+    """Return the step of a change that a person finished or changed in the tree, which is not made again."""
+    files = tuple(LandedFile(file.file, file.onto, [outcome]) for file in landing.files)
+    return _Step(replace(ported, files=files), tree, Plan(tree, (), ()), landing.concerned)
 
 
 def _plan(

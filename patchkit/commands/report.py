@@ -26,7 +26,7 @@ def report(tree: CheckoutTree, patches: PatchSet, watch: Watch | None = None) ->
     """Verify ``tree`` and return a row for each patch in it; ``watch`` is that of ``verify``."""
 
     def answers(read: CheckoutTree) -> tuple[tuple[PatchStatus, ...], Verdict | None]:
-        statuses = status(read, patches)
+        statuses = tuple(judged for judged in status(read, patches) if judged.patch.id in patches.ids)
         is_there = any(patch_status.state in IN_TREE for patch_status in statuses)
         return statuses, verify(read, patches, Criteria(Confidence.LIKELY), watch) if is_there else None
 

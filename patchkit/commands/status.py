@@ -47,8 +47,15 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
         statuses = with_left_out(with_unrecorded(statuses, unrecorded))
         statuses = _with_differences(read, statuses, Planner(read, patches))
         statuses = tuple(map(_removable, statuses))
-        ports = tuple(sorted(current_or_none(read).ported))
-        return replace(tree_statuses, patches=statuses, unfinished=tuple(edits), ports=ports)
+        record = current_or_none(read)
+        not_loaded = record.patches.keys() - record.ported - {*patches.ids, *patches.former}
+        return replace(
+            tree_statuses,
+            patches=statuses,
+            unknown=tuple(sorted(not_loaded.union(tree_statuses.unknown))),
+            unfinished=tuple(edits),
+            ports=tuple(sorted(record.ported)),
+        )
 
     return read_consistently(tree, status_of)
 

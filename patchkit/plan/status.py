@@ -147,7 +147,7 @@ def missing_reason(edits: Sequence[EditStatus]) -> str:
 
 @dataclass(frozen=True)
 class TreeStatus:
-    """Each patch's status on a tree, and the ids of unknown patches that the tree's comments name.
+    """Each patch's status on a tree, and the ids of unknown patches that the tree's comments or its record name.
 
     ``unfinished`` are the edits, as patch id and edit name, of which the tree has conflict markers, or code in their
     place that is not recorded. ``ports`` are the ported changes that the record names.

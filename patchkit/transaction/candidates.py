@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from patchkit.errors import ConflictError, PatchkitError, TreeError, UsageError
@@ -17,6 +17,7 @@ from patchkit.plan.status import IN_PLACE, FileChange, State
 from patchkit.transaction.apply import with_plan
 from patchkit.transaction.conflicts import before_markers, conflicts_in
 from patchkit.transaction.current import current_record
+from patchkit.transaction.edited import without_replaced
 from patchkit.transaction.history import originals_of
 from patchkit.transaction.ports import commits_of, layers_of, ports_in
 from patchkit.transaction.revert_plan import undo_ports
@@ -74,9 +75,9 @@ class Candidates:
         """Read the record of ``tree``. Raise TreeError if it is damaged. ``statuses`` are computed if not given."""
         self._tree = tree
         self._planner = planner
-        self._inspect = statuses or (lambda: planner.tree_status(before_markers(tree)).patches)
+        self._inspect = cache(statuses or (lambda: planner.tree_status(before_markers(tree)).patches))
         self._history: dict[str, Original] = {}
-        self.record = current_record(tree)
+        self.record = without_replaced(tree, current_record(tree), self._inspect)
         self._store = Store(tree.package, self.record.contents)
         self._lost = self._ports_without_contents()
 

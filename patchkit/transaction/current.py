@@ -10,8 +10,9 @@ from patchkit.memory import RecentCache
 from patchkit.plan import record
 from patchkit.plan.markers import marked_conflicts
 from patchkit.plan.record import Record
+from patchkit.transaction.passages import followed
 from patchkit.transaction.store import Store
-from patchkit.transaction.swap import digest_or_none
+from patchkit.transaction.swap import content_or_none, digest_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +59,11 @@ def committed_content(tree: GitTree) -> Callable[[str], bytes]:
     return content
 
 
+def lined_record(tree: CheckoutTree) -> Record:
+    """Return the record of what has lines of its own in the tree's code, empty if it cannot be read."""
+    return still_there(current_or_none(tree), tree.read, Store(tree.package).get, in_lines=True)
+
+
 def unedited(tree: CheckoutTree) -> dict[str, bytes | None]:
     """Return the contents of the files that were not edited since they were recorded."""
     current = {file: (tree.read(file), change.applied) for file, change in current_record(tree).files.items()}
@@ -65,10 +71,16 @@ def unedited(tree: CheckoutTree) -> dict[str, bytes | None]:
 
 
 def still_there(
-    recorded: Record, read: Callable[[str], bytes | None], content: Callable[[str], bytes]
+    recorded: Record,
+    read: Callable[[str], bytes | None],
+    content: Callable[[str], bytes],
+    *,
+    in_lines: bool = False,
 ) -> Record:
-    """Return a record without the patches and ports of which the files that ``read`` returns have no line.
+    """Return a record without the patches and ports that are gone from the files that ``read`` returns.
 
+    They are if what stood in place of their lines before stands there again, as after a ``git stash`` that left the
+    record. Other code there is an edit of a person's, or upstream's own: with ``in_lines`` it does not count.
     A file that is as it was between two writes, or before the first one, has none of the later ones.
     """
     current = {file: read(file) for file in recorded.files}
@@ -83,7 +95,8 @@ def still_there(
         there = {
             name
             for file, change in files.items()
-            if ends[file] is not None or _remains(change, current[file], digests[file], content)
+            if ends[file] is not None
+            or _remains(change, current[file], digests[file], content, in_lines=in_lines)
             for name in change.patches
         }
         # In one of its files a person may have replaced all that a patch wrote.
@@ -106,17 +119,29 @@ def _end(recorded: Record, file: str, digest: str | None) -> int | None:
 
 
 def _remains(
-    change: AppliedFile, current: bytes | None, digest: str | None, content: Callable[[str], bytes]
+    change: AppliedFile,
+    current: bytes | None,
+    digest: str | None,
+    content: Callable[[str], bytes],
+    *,
+    in_lines: bool,
 ) -> bool:
-    """Return whether a file that was edited since has a line that patchkit wrote; a lost file may have had them."""
+    """Return whether a file that was edited since has a change of patchkit, or without ``in_lines`` what became of it.
+
+    A lost file may have had it.
+    """
     if current is None or change.applied is None:
         return change.original is not None
     try:
         added, has_markers = _added_lines(change.original, change.applied, content)
+        # A person who resolved a conflict may have removed any of the lines.
+        if has_markers or not added or _lines_of.get(digest, lambda: _lines(current)) & added:
+            return True
+        before, after = (content_or_none(text, content) for text in (change.original, change.applied))
+        became = followed([(before, after, change.patches)], current)
+        return became.is_there or bool(became.lost and not in_lines)
     except TreeError:
         return True
-    # A person who resolved a conflict may have removed any of the lines.
-    return has_markers or not added or bool(_lines_of.get(digest, lambda: _lines(current)) & added)
 
 
 def _added_lines(

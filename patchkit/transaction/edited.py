@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import pairwise, takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError, TreeError
 from patchkit.plan.markers import marked_conflicts
-from patchkit.plan.record import How, attributed
-from patchkit.plan.status import ACCEPTED, BY_HAND, State
-from patchkit.transaction.current import committed_content, committed_record, current_or_none
+from patchkit.plan.record import How, Record, attributed, file_of
+from patchkit.plan.status import ACCEPTED, BY_HAND, EditStatus, PatchStatus, State
+from patchkit.transaction.conflicts import placeholder
+from patchkit.transaction.current import (
+    committed_content,
+    committed_record,
+    current_or_none,
+    lined_record,
+    still_there,
+)
+from patchkit.transaction.passages import followed, text_lines
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import content_or_none, digest_or_none
-from patchkit.tree.source import INVALID, first_line, parsed
+from patchkit.tree.fork import RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from patchkit.plan.record import Record
-    from patchkit.plan.status import EditStatus, PatchStatus
+    from patchkit.patchset.patch import Patch
+    from patchkit.transaction.passages import CodeLine
     from patchkit.tree.objects import GitTree
     from patchkit.tree.tree import CheckoutTree
 
@@ -40,7 +47,7 @@ def difference(original: bytes | None, written: bytes | None, current: bytes | N
     """
     if original is None or written is None or current is None:
         return ""
-    before, wrote, there = (_lines(text) for text in (original, written, current))
+    before, wrote, there = (text_lines(text) for text in (original, written, current))
     codes = SequenceMatcher(None, before, wrote, autojunk=False).get_opcodes()
     own = {line for tag, _, _, start, end in codes if tag != "equal" for line in range(start, end)}
     hunks = SequenceMatcher(None, wrote, there, autojunk=False).get_grouped_opcodes(_AROUND)
@@ -52,16 +59,27 @@ def difference(original: bytes | None, written: bytes | None, current: bytes | N
     )
 
 
-def accepting(patch: str, edit: str) -> str:
-    """Return what accepts a person's change of an edit, and what takes it back, for messages."""
-    return (
-        f"patchkit resolve {patch} {edit} --accept accepts the change; to take it back, restore the lines marked -, "
-        "for example with git restore -p"
-    )
+def is_lost(current: bytes | None) -> bool:
+    """Return whether a file that patches wrote was deleted or emptied."""
+    return not (current or b"").strip()
 
 
-def _lines(text: bytes) -> list[str]:
-    return text.decode(errors="replace").replace("\r\n", "\n").split("\n")
+def lost_file(current: bytes | None) -> str:
+    """Return what happened to a file that is lost."""
+    return f"the file, which patchkit changed, {'does not exist' if current is None else 'is empty'}"
+
+
+def accepting(patch: Patch, edit: str, *, lost: bool = False) -> str:
+    """Return what accepts a person's change of an edit, and what takes it back, for messages.
+
+    Of a port, and of a patch that is not loaded, only the record has edits; ``lost`` is whether the file is.
+    """
+    is_loaded = patch.title != patch.id
+    removing = f"removing {RECORD}/{file_of(patch.id)} accepts the change"
+    if lost:
+        return f"restore it, for example with git restore; {removing}"
+    how = f"patchkit resolve {patch.id} {edit} --accept accepts the change" if is_loaded else removing
+    return f"{how}; to take it back, restore the lines marked -, for example with git restore -p"
 
 
 def _concerns(code: tuple[str, int, int, int, int], own: set[int]) -> bool:
@@ -90,25 +108,76 @@ _MISSING = frozenset({State.PENDING, State.CONFLICT})
 
 
 def judged(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStatus, ...]:
-    """Return the statuses with whose each edit is by the tree's record, and those that a person changed since."""
-    record = current_or_none(tree)
-    return _with_edited(attributed(statuses, record), record, tree.read, Store(tree.package).get)
+    """Return the statuses with whose each edit is by the tree's record, and what ``with_edited`` tells."""
+    return with_edited(tree, attributed(statuses, lined_record(tree)))
 
 
 def with_edited(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
-    """Return attributed statuses with the patches whose code a person changed since it was recorded."""
-    return _with_edited(statuses, current_or_none(tree), tree.read, Store(tree.package).get)
+    """Return attributed statuses with the patches whose code a person changed since it was recorded.
+
+    Ports and patches that are not loaded are added to them.
+    """
+    record, changes = _changes_in(tree)
+    names = {status.patch.id for status in statuses}
+    by_hand = {(name, file) for (name, _), file in record.manual_files.items() if name not in record.ported}
+    others: dict[str, dict[str, _Change]] = {}
+    for change in changes:
+        # A formatter sorts and joins imports.
+        for name in {*change.patches} - names if not change.line.is_import else ():
+            if (name, change.file) not in by_hand:
+                others.setdefault(name, {}).setdefault(change.file, change)
+    return (
+        *_with_edited(statuses, record, changes),
+        *(_of_name(name, by_file.values()) for name, by_file in sorted(others.items())),
+    )
 
 
 def without_repetition(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
-    """Return the statuses with the pending edits that a person only changed, and would get twice, as conflicts."""
-    return tuple(map(_not_again, statuses, with_edited(tree, statuses)))
+    """Return the statuses with the pending edits that a person only changed, and would get twice, as conflicts.
+
+    The reason of each conflict in which a person changed an edit is that.
+    """
+    return tuple(map(_not_again, statuses, _with_edited(statuses, *_changes_in(tree))))
+
+
+def without_replaced(
+    tree: CheckoutTree, record: Record, inspected: Callable[[], Sequence[PatchStatus]]
+) -> Record:
+    """Return a current record without the files that have no line of their patches, and no edit of a person's instead.
+
+    There the code is upstream's own, or the tree has no place for it, by the loaded patches that are ``inspected``.
+    """
+    lined = lined_record(tree).files
+    if record.files.keys() <= lined.keys():
+        return record
+    statuses = inspected()
+    loaded = {status.patch.id for status in statuses}
+    edited = {
+        (status.patch.id, edit.file)
+        for status in judged(tree, statuses)
+        for edit in status.edits
+        if edit.state is State.EDITED
+    }
+    layers = (
+        layer
+        if layer.is_ported
+        else layer.with_files(
+            {
+                file: change
+                for file, change in layer.files.items()
+                if file in lined
+                or any(name not in loaded or (name, file) in edited for name in change.patches)
+            }
+        )
+        for layer in record.layers
+    )
+    return record.replaced(Record(tuple(layer for layer in layers if layer.files)))
 
 
 def _not_again(status: PatchStatus, again: PatchStatus) -> PatchStatus:
     edits = tuple(
         replace(now, state=State.CONFLICT)
-        if before.state is State.PENDING and now.state is State.EDITED
+        if before.state in _MISSING and now.state is State.EDITED
         else before
         for before, now in zip(status.edits, again.edits, strict=True)
     )
@@ -120,43 +189,47 @@ def _not_again(status: PatchStatus, again: PatchStatus) -> PatchStatus:
 
 def judged_at(tree: GitTree, statuses: Iterable[PatchStatus]) -> tuple[PatchStatus, ...]:
     """Return what ``judged`` does for a commit."""
-    record = committed_record(tree)
-    return _with_edited(attributed(statuses, record), record, tree.read, committed_content(tree))
-
-
-class _CodeLine(NamedTuple):
-    """A line of code without its layout and comments, and the dotted name of the class or function around it."""
-
-    code: str
-    scope: str
-
-    @property
-    def is_import(self) -> bool:
-        return self.code.startswith(("import ", "from "))
+    record, content = committed_record(tree), committed_content(tree)
+    lined = still_there(record, tree.read, content, in_lines=True)
+    return _with_edited(attributed(statuses, lined), record, _changes(record, tree.read, content))
 
 
 @dataclass(frozen=True)
 class _Change:
-    """A line that patches wrote in a file and that is no longer there; ``difference`` is that of the whole file."""
+    """A line that patches wrote in a file and that is no longer there.
+
+    ``what`` says what a person did to the file, and ``difference`` is that of all of it.
+    """
 
     file: str
-    line: _CodeLine
+    line: CodeLine
     patches: tuple[str, ...]
+    what: str
     difference: str
+    is_lost: bool
 
 
-@dataclass(frozen=True)
-class _Passage:
-    """Lines of one scope that a write put in place of ``replaced``, the numbers of lines of what was there before."""
+def _changes_in(tree: CheckoutTree) -> tuple[Record, list[_Change]]:
+    record = current_or_none(tree)
+    return record, _changes(record, tree.read, Store(tree.package).get)
 
-    before: tuple[_CodeLine, ...]
-    replaced: tuple[int, ...]
-    patches: tuple[str, ...]
-    size: int
+
+def _of_name(name: str, changes: Iterable[_Change]) -> PatchStatus:
+    """Return the status of which only the record knows, with what was changed first in each file."""
+    status = PatchStatus(placeholder(name), State.EDITED, ())
+    edits = tuple(
+        _changed(
+            status,
+            EditStatus(change.line.scope or "module", change.file, change.line.scope, State.EDITED),
+            change,
+        )
+        for change in changes
+    )
+    return replace(status, edits=edits, reason=edits[0].placed_reason)
 
 
 def _with_edited(
-    statuses: Sequence[PatchStatus], record: Record, read: Read, content: Content
+    statuses: Sequence[PatchStatus], record: Record, changes: Sequence[_Change]
 ) -> tuple[PatchStatus, ...]:
     made = {
         (patch.id, edit.name): edit.how
@@ -165,12 +238,12 @@ def _with_edited(
         for patch in layer.patches
         for edit in patch.edits
     }
-    changes = {
+    by_edit = {
         (name, edit.name, edit.file): change
-        for change in reversed(_changes(record, read, content))
+        for change in reversed(changes)
         for name, edit in _concerned(statuses, change, made)
     }
-    return tuple(_edited(status, changes) for status in statuses) if changes else tuple(statuses)
+    return tuple(_edited(status, by_edit) for status in statuses) if by_edit else tuple(statuses)
 
 
 def _edited(status: PatchStatus, by_edit: Mapping[tuple[str, str, str], _Change]) -> PatchStatus:
@@ -188,10 +261,8 @@ def _edited(status: PatchStatus, by_edit: Mapping[tuple[str, str, str], _Change]
 
 
 def _changed(status: PatchStatus, edit: EditStatus, change: _Change) -> EditStatus:
-    number = _first_line(change.difference)
-    where = f"line {number}: " if number else ""
-    reason = f"{where}a person changed its code: {accepting(status.patch.id, edit.name)}"
-    return replace(edit, state=State.EDITED, reason=reason, difference=change.difference)
+    advice = accepting(status.patch, edit.name, lost=change.is_lost)
+    return replace(edit, state=State.EDITED, reason=f"{change.what}: {advice}", difference=change.difference)
 
 
 def _concerned(
@@ -238,9 +309,15 @@ def _changes(record: Record, read: Read, content: Content) -> list[_Change]:
                 continue
         except PatchkitError:
             continue
+        lost = is_lost(current)
         shown = difference(writes[0][0] or b"", writes[-1][1] or b"", current or b"")
+        number = _first_line(shown)
+        what = (
+            lost_file(current) if lost else f"{f'line {number}: ' if number else ''}a person changed its code"
+        )
         changes += [
-            _Change(file, line, passage.patches, shown) for line, passage in _lost_lines(writes, current)
+            _Change(file, lost_line.line, lost_line.passage.patches, what, shown, is_lost=lost)
+            for lost_line in followed(writes, current).lost
         ]
     return changes
 
@@ -290,100 +367,6 @@ def _writes(
         except TreeError:
             writes.append(whole)
     return writes
-
-
-def _lost_lines(
-    writes: Sequence[tuple[bytes | None, bytes | None, tuple[str, ...]]], current: bytes | None
-) -> Iterator[tuple[_CodeLine, _Passage]]:
-    """Follow the lines that each write added through the later ones; yield those that a person changed or removed."""
-    # Where each write found what the one before it left, and the code is as the last one left it, nothing is lost.
-    if all(left == earlier for (_, left, _), (earlier, _, _) in pairwise(writes)) and (
-        _code(writes[-1][1]) == _code(current)
-    ):
-        return
-    there: dict[int, _Passage] = {}
-    lost: list[tuple[_CodeLine, _Passage, tuple[_CodeLine, ...]]] = []
-    last: tuple[_CodeLine, ...] = ()
-    for before, after, patches in writes:
-        old, new = _code(before), _code(after)
-        there = _carried(last, old, there, lost)
-        there = _carried(old, new, there, [])
-        for tag, start, end, begin, stop in _opcodes(old, new):
-            for scope in {line.scope for line in new[begin:stop]} if tag != "equal" else ():
-                replaced = tuple(index for index in range(start, end) if old[index].scope == scope)
-                written = [index for index in range(begin, stop) if new[index].scope == scope]
-                there |= dict.fromkeys(written, _Passage(old, replaced, patches, len(written)))
-        last = new
-    now = _code(current)
-    _carried(last, now, there, lost)
-    for line, passage, instead in lost:
-        codes = [code_line.code for code_line in instead if code_line.scope == line.scope]
-        is_whole = sum(other is passage for _, other, _ in lost) == passage.size
-        if not (is_whole and _is_back(passage, codes, now)):
-            yield line, passage
-
-
-def _carried(
-    old: tuple[_CodeLine, ...],
-    new: tuple[_CodeLine, ...],
-    there: dict[int, _Passage],
-    lost: list[tuple[_CodeLine, _Passage, tuple[_CodeLine, ...]]],
-) -> dict[int, _Passage]:
-    """Return the lines by their numbers in ``new``; those that it lacks are added to ``lost``, with what it has."""
-    if old == new or not there:
-        return there
-    moved: dict[int, _Passage] = {}
-    for tag, start, end, begin, stop in _opcodes(old, new):
-        for index in range(start, end):
-            if index in there and tag == "equal":
-                moved[begin + index - start] = there[index]
-            elif index in there:
-                lost.append((old[index], there[index], new[begin:stop]))
-    return moved
-
-
-def _is_back(passage: _Passage, instead: Sequence[str], now: tuple[_CodeLine, ...]) -> bool:
-    """Return whether a passage gave way to exactly the lines that it replaced, so that it can be made again."""
-    kept = {
-        index
-        for tag, start, end, _, _ in _opcodes(passage.before, now)
-        if tag == "equal"
-        for index in range(start, end)
-    }
-    return instead == [passage.before[index].code for index in passage.replaced] and kept.issuperset(
-        passage.replaced
-    )
-
-
-def _opcodes(
-    old: tuple[_CodeLine, ...], new: tuple[_CodeLine, ...]
-) -> Sequence[tuple[str, int, int, int, int]]:
-    before, after = ([line.code for line in lines] for lines in (old, new))
-    return SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-
-
-def _code(text: bytes | None) -> tuple[_CodeLine, ...]:
-    """Return the lines of a file's code as its syntax tree has them; of a file that is not Python, its lines."""
-    try:
-        code = ast.unparse(parsed(text or b""))
-        lines, scopes = code.split("\n"), dict(_scopes(parsed(code), ""))
-    except INVALID:
-        lines, scopes = _lines(text or b""), {}
-    return tuple(
-        _CodeLine(line, scopes.get(index, "")) for index, line in enumerate(lines, 1) if line.strip()
-    )
-
-
-def _scopes(node: ast.AST, name: str) -> Iterator[tuple[int, str]]:
-    """Yield the numbers of the lines in each class and function with its dotted name, the inner ones last."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr):  # No expression contains a definition.
-            continue
-        inner = name
-        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            inner = f"{name}.{child.name}" if name else child.name
-            yield from ((index, inner) for index in range(first_line(child) + 1, (child.end_lineno or 0) + 1))
-        yield from _scopes(child, inner)
 
 
 def _first_line(shown: str) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patchkit.errors import ConflictError
 from patchkit.plan.status import FileChange, State
 from patchkit.transaction.candidates import Candidates
-from patchkit.transaction.current import current_or_none
+from patchkit.transaction.current import lined_record
 from patchkit.transaction.revert import record_after, step_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Renewal:
 
 def older_forms(tree: ReadTree, patches: PatchSet) -> frozenset[str]:
     """Return the patches of which the record has another form than the loaded one."""
-    record = current_or_none(tree)
+    record = lined_record(tree)
     return frozenset(
         name
         for name, applied in record.patches.items()

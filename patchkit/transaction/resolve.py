@@ -13,7 +13,7 @@ from patchkit.errors import ConflictError, TreeError
 from patchkit.plan.markers import IncompleteMarkersError, indent_of, marked_conflicts, without_markers
 from patchkit.plan.record import AppliedEdit, AppliedFile, AppliedPatch, How, Record
 from patchkit.transaction.conflicts import conflicts_in
-from patchkit.transaction.current import current_or_none, current_record
+from patchkit.transaction.current import current_or_none, current_record, lined_record
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import concurrent_change_error, content_or_none, digest_of
 from patchkit.transaction.write import (
@@ -90,7 +90,7 @@ def manual_edits(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
 
 def made_by_patchkit(tree: CheckoutTree) -> frozenset[tuple[str, str]]:
     """Return the edits that the record has as made by patchkit."""
-    record = current_record(tree)
+    record = lined_record(tree)
     return record.edits - record.manual_edits
 
 

@@ -247,6 +247,8 @@ def step_of(
     try:
         for candidate in _candidates(candidates, named):
             record = candidate.record
+            if errors and named is None and candidates.not_loaded:
+                break  # Their code would remain.
             committed = candidates.committed_ports_in(record) if named is None else frozenset[str]()
             if committed and committed == record.patches.keys():
                 continue

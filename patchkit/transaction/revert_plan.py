@@ -22,9 +22,10 @@ from patchkit.plan.comments import COMMENT_PREFIX, commenting_patches
 from patchkit.plan.markers import marked_conflicts, without_equal_conflicts
 from patchkit.plan.record import AppliedFile, Record
 from patchkit.plan.status import noted_in
-from patchkit.transaction.edited import difference
+from patchkit.transaction.edited import difference, is_lost, lost_file
+from patchkit.transaction.passages import is_replaced
 from patchkit.transaction.swap import content_or_none, digest_or_none
-from patchkit.transaction.undo import Undone, undo
+from patchkit.transaction.undo import Undone, edited_error, undo
 from patchkit.transaction.wording import patch_comments, with_wording_of
 from patchkit.tree.tree import Contents
 
@@ -115,6 +116,12 @@ def plan_revert(
                 )
             except PatchkitError:
                 raise conflict from None
+    for file, before in remainder.before.items():
+        # A merge takes what it does not find for removed.
+        if current[file] != before and is_replaced(remainder.after[file], before, current[file]):
+            edited = edited_error(file)
+            edited.difference = difference(remainder.after[file], before, current[file])
+            raise edited
     changes = {file: (current[file], result.text) for file, result in merged.items()}
     _require_no_comments(reverted, changes, remainder.after)
     _require_undone(record, reverted, planner, merged, remainder.after)
@@ -264,12 +271,8 @@ def _undo_patch(file: str, name: str, ours: Undone, base: bytes | None, theirs: 
 
 
 def _merged(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> Undone:
-    if ours is None and base is not None and theirs is not None:
-        raise ConflictError(
-            "the file, which patchkit changed, does not exist",
-            where=file,
-            advice="restore it and revert again",
-        )
+    if base != theirs and is_lost(ours) and not (is_lost(base) or is_lost(theirs)):
+        raise RevertBlockedError(lost_file(ours), where=file, advice="restore it and revert again")
     if base is not None and ours is not None and base not in (ours, theirs):
         base, ours = _without_conflicts(file, base, ours)
     try:

@@ -40,12 +40,17 @@ def undo(file: str, after: bytes | None, ours: bytes | None, before: bytes | Non
             advice="fix it and revert again",
         ) from None
     except RefusedError as refusal:
-        raise ConflictError(
-            refusal.reason or "code that patchkit wrote was edited after apply",
-            where=f"{file}:{refusal.line}" if refusal.line else file,
-            advice="take your change of these lines back, for example with git restore -p, use the version of patchkit "
-            "that applied them, or, if the whole file was replaced, restore it with git, and revert again",
-        ) from None
+        raise edited_error(f"{file}:{refusal.line}" if refusal.line else file, refusal.reason) from None
+
+
+def edited_error(where: str, reason: str = "") -> ConflictError:
+    """Return the error for lines of patchkit that a person changed."""
+    return ConflictError(
+        reason or "code that patchkit wrote was edited after apply",
+        where=where,
+        advice="take your change of these lines back, for example with git restore -p, use the version of patchkit "
+        "that applied them, or, if the whole file was replaced, restore it with git, and revert again",
+    )
 
 
 def _is_equal_but_line_ends(one: bytes, other: bytes) -> bool:

@@ -18,7 +18,7 @@ from patchkit.plan.planner import Planner
 from patchkit.plan.record import Record, attributed
 from patchkit.plan.status import IN_PLACE
 from patchkit.transaction.candidates import Candidates
-from patchkit.transaction.current import current_or_none
+from patchkit.transaction.current import lined_record
 from patchkit.transaction.resolve import unrecorded_edits
 from patchkit.transaction.store import Store
 from patchkit.tree.backends import Backends
@@ -141,7 +141,7 @@ class Subject:
     @cached_property
     def statuses(self) -> tuple[PatchStatus, ...]:
         """Each patch's status. Raise TreeError if a file that patches name is not valid Python."""
-        return attributed(inspect(self.tree, self.patches), current_or_none(self.tree))
+        return attributed(inspect(self.tree, self.patches), lined_record(self.tree))
 
     @cached_property
     def unrecorded(self) -> tuple[tuple[str, str, str], ...]:

@@ -175,8 +175,8 @@ def test_without_a_name_a_port_that_was_edited_stays_and_the_output_shows_how_to
     edit(fork, MIRROR, b"asked = True", b"asked = None")
     edited = fork.read(MIRROR)
     again = copied(fork, tmp_path / "again")
-    assert json.loads(run("revert", again.root, "--json").stdout)["ports"] == ["77"]
-    output = " ".join(run("revert", fork.root).output.split())
+    assert json.loads(run("revert", again.root, "--json", code=1).stdout)["ports"] == ["77"]
+    output = " ".join(run("revert", fork.root, code=1).output.split())
     stays = "77 was ported, conflicts with other changes, and stays."
     assert output.startswith(f"Reverted: t-far. Changed 1 file. {stays}")
     assert f"patchkit revert {fork.root} 77 reverts what was ported" in output
@@ -197,7 +197,7 @@ def test_without_a_name_of_two_ports_the_one_that_was_edited_stays(
         run("port", commit, "--repo", theirs.root, "--onto", fork.root)
     edit(fork, MIRROR, b"asked = True", b"asked = None")
     edited = fork.read(MIRROR)
-    output = " ".join(run("revert", fork.root).output.split())
+    output = " ".join(run("revert", fork.root, code=1).output.split())
     assert output.startswith("Reverted: t-far, 78. Changed 1 file. 77 was ported, conflicts with")
     assert (fork.read(MIRROR), fork.read(ABRUPT)) == (edited, SOURCES[ABRUPT])
 

@@ -19,7 +19,8 @@ MARKED = (
     b"<<<<<<< found (patchkit one e)\na = 1\n||||||| expected\na = 2\n=======\na = 3\n"
     b">>>>>>> wanted (patchkit one e, more)\nb = 2\n"
 )
-CONTENTS = {digest_of(text): text for text in (b"", FIRST, SECOND, THIRD, BETWEEN, FOURTH, MARKED)}
+NINE = b"a = 9\nb = 2\n"
+CONTENTS = {digest_of(text): text for text in (b"", FIRST, SECOND, THIRD, BETWEEN, FOURTH, MARKED, NINE)}
 
 
 def content(digest: str) -> bytes:
@@ -52,8 +53,16 @@ def left(known: Record, **current: bytes | None) -> list[list[str]]:
         # Somebody edited it since: one line that the patch wrote is enough.
         (FIRST, SECOND, SECOND + b"own = 1\n", True),
         (FIRST, SECOND, b"x()\nif y:\n    new = 1\n", True),
+        (FIRST, SECOND, b"a = 1\nnew  =  1\nb = 2\n", True),
+        # What stood in place of its lines stands there again.
         (FIRST, SECOND, FIRST + b"own = 1\n", False),
-        (FIRST, SECOND, b"", False),
+        (FIRST, SECOND, b"# own\n" + FIRST, False),
+        (FIRST, NINE, b"a = 1\nown = 1\nb = 2\n", False),
+        # A person's code stands there, or the file was emptied.
+        (FIRST, SECOND, b"a = 1\nown = 1\nb = 2\n", True),
+        (FIRST, NINE, b"a = 5\nb = 2\n", True),
+        (FIRST, SECOND, b"own = 1\n", True),
+        (FIRST, SECOND, b"", True),
         # A patch that wrote no line, or markers, may be there in any text.
         (SECOND, FIRST, FIRST + b"own = 1\n", True),
         (SECOND, FIRST, SECOND, False),
@@ -62,7 +71,8 @@ def left(known: Record, **current: bytes | None) -> list[list[str]]:
         # A file that came or went.
         (None, FIRST, FIRST, True),
         (None, FIRST, None, False),
-        (None, FIRST, b"own = 1\n", False),
+        (None, FIRST, b"own = 1\n", True),
+        (None, FIRST, b"", True),
         (None, FIRST, b"own = 1\nb = 2\n", True),
         (FIRST, None, None, True),
         (FIRST, None, FIRST, False),
@@ -80,6 +90,40 @@ def test_a_patch_is_recorded_while_its_file_may_have_something_of_it(
 
 
 @pytest.mark.parametrize(
+    ("current", "is_own"),
+    [
+        (SECOND + b"own = 1\n", True),
+        (b"a = 1\nnew  =  1\nb = 2\n", True),
+        (b"a = 1\nown = 1\nb = 2\n", False),
+        (b"", False),
+        (None, True),
+    ],
+)
+def test_what_stands_in_place_of_all_lines_of_a_patch_is_not_its_own(
+    current: bytes | None, is_own: bool
+) -> None:
+    known = written(Record(), "one", (FILE, FIRST, SECOND))
+    assert bool(still_there(known, {FILE: current}.get, content, in_lines=True).layers) is is_own
+
+
+COMMENTED = b"a = 1\n# new\nb = 2\n"
+
+
+@pytest.mark.parametrize(
+    ("current", "is_there"),
+    [
+        (b"a = 1\n# own\nb = 2\n", True),
+        (b"a = 1\nb = 3\n", False),
+        (b"a = 1\n\nb = 2\n", False),
+    ],
+)
+def test_a_port_of_a_comment_is_recorded_while_a_comment_stands_there(current: bytes, is_there: bool) -> None:
+    known = written(Record(), "one", (FILE, FIRST, COMMENTED))
+    texts = {**CONTENTS, digest_of(COMMENTED): COMMENTED}
+    assert bool(still_there(known, {FILE: current}.get, texts.__getitem__).layers) is is_there
+
+
+@pytest.mark.parametrize(
     ("current", "layers"),
     [
         (FOURTH, [["one"], ["two"]]),
@@ -89,7 +133,7 @@ def test_a_patch_is_recorded_while_its_file_may_have_something_of_it(
         (FIRST, []),
         (b"own = 1\na = 1\nb = 2\nlast = 1\n", [["two"]]),
         (b"own = 1\nnew = 1\n", [["one"]]),
-        (b"own = 1\n", []),
+        (b"own = 1\n", [["one"]]),
     ],
 )
 def test_a_file_that_is_as_it_was_between_two_writes_has_the_first_alone(

@@ -6,7 +6,7 @@ import pytest
 
 from patchkit.plan.resolutions import _normalized
 from patchkit.porting.dependencies import _definitions
-from patchkit.transaction.edited import _code
+from patchkit.transaction.passages import _code
 from patchkit.tree.index import class_of_annotation
 from patchkit.tree.sglang import own_names
 from patchkit.tree.source import fault_of, first_line, parsed, parsed_or_none

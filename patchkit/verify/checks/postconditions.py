@@ -8,7 +8,7 @@ from patchkit.errors import TreeError
 from patchkit.findings.rule import Rule
 from patchkit.plan.status import IN_PLACE, State
 from patchkit.transaction.conflicts import UNRECORDED, recording, with_unrecorded
-from patchkit.transaction.edited import accepting, difference, with_edited
+from patchkit.transaction.edited import accepting, difference, is_lost, with_edited
 from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.checks.compiling import COMPILE, OBSTACLE
 
@@ -131,7 +131,7 @@ def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
             edit.file,
             subject.line(edit.file, edit.site),
             f"{status.patch.id}: {edit.name} is not in place as it was written: a person changed it",
-            accepting(status.patch.id, edit.name),
+            accepting(status.patch, edit.name, lost=is_lost(subject.tree.read(edit.file))),
             function=edit.site,
             expression=edit.difference,
         )
@@ -140,7 +140,10 @@ def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
     written = before.tree.read(edit.file) if before is not None else None
     changed = difference(subject.originals.get(edit.file), written, subject.tree.read(edit.file))
     if changed:
-        why, remedy = edit.reason or "a person changed it", accepting(status.patch.id, edit.name)
+        why, remedy = (
+            edit.reason or "a person changed it",
+            accepting(status.patch, edit.name),
+        )
     elif conflict:
         why, remedy = edit.reason, f"patchkit diff {status.patch.id} shows what was expected"
     else:
