@@ -25,7 +25,7 @@ from patchkit.series.port import commit_ports
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.conflicts import read_without_conflicts
 from patchkit.transaction.current import current_record
-from patchkit.transaction.edited import with_edited
+from patchkit.transaction.edited import edited_names
 from patchkit.transaction.store import Store
 from patchkit.tree.git import object_id
 from patchkit.tree.modes import LINK, NO_FILE, PLAIN
@@ -151,7 +151,7 @@ def port(
 
     def prepare(read: ReadTree) -> _PreparedPort:
         changes = source.changes(read)
-        edited = {status.patch.id for status in with_edited(read, ())}
+        edited = edited_names(read)
         tree = _PortedTree(read, markers=markers, earlier=_earlier(read), edited=edited)
         steps: list[_Step] = []
         for change in _watched(changes, watch):

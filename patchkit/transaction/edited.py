@@ -22,6 +22,7 @@ from patchkit.transaction.current import (
 from patchkit.transaction.passages import followed, text_lines
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import content_or_none, digest_or_none
+from patchkit.tree.checkout import Checkout
 from patchkit.tree.fork import RECORD
 
 if TYPE_CHECKING:
@@ -115,21 +116,42 @@ def judged(tree: CheckoutTree, statuses: Iterable[PatchStatus]) -> tuple[PatchSt
 def with_edited(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
     """Return attributed statuses with the patches whose code a person changed since it was recorded.
 
-    Ports and patches that are not loaded are added to them.
+    Ports and patches that are not loaded are added to them, but not a port in files as they are committed: there the
+    change is a commit of the fork's own.
     """
     record, changes = _changes_in(tree)
+    others = _by_name(record, changes)
+    ports = record.ported.intersection(others)
+    if ports and (checkout := Checkout.tracking(tree.package)) is not None:
+        for name in ports:
+            for file in [file for file in others[name] if checkout.at("HEAD", file) == tree.read(file)]:
+                del others[name][file]
     names = {status.patch.id for status in statuses}
-    by_hand = {(name, file) for (name, _), file in record.manual_files.items() if name not in record.ported}
-    others: dict[str, dict[str, _Change]] = {}
-    for change in changes:
-        # A formatter sorts and joins imports.
-        for name in {*change.patches} - names if not change.line.is_import else ():
-            if (name, change.file) not in by_hand:
-                others.setdefault(name, {}).setdefault(change.file, change)
     return (
         *_with_edited(statuses, record, changes),
-        *(_of_name(name, by_file.values()) for name, by_file in sorted(others.items())),
+        *(
+            _of_name(name, by_file.values())
+            for name, by_file in sorted(others.items())
+            if by_file and name not in names
+        ),
     )
+
+
+def edited_names(tree: CheckoutTree) -> frozenset[str]:
+    """Return the names of patches and ports whose code a person changed since it was recorded."""
+    return frozenset(_by_name(*_changes_in(tree)))
+
+
+def _by_name(record: Record, changes: Iterable[_Change]) -> dict[str, dict[str, _Change]]:
+    """Return the first change in each file, by patch or port, without those that were accepted."""
+    by_hand = {(name, file) for (name, _), file in record.manual_files.items() if name not in record.ported}
+    found: dict[str, dict[str, _Change]] = {}
+    for change in changes:
+        # A formatter sorts and joins imports.
+        for name in change.patches if not change.line.is_import else ():
+            if (name, change.file) not in by_hand:
+                found.setdefault(name, {}).setdefault(change.file, change)
+    return found
 
 
 def without_repetition(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:

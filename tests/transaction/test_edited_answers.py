@@ -237,7 +237,17 @@ def test_a_port_that_a_person_edited_is_not_made_again(
     again = run("port", "HEAD", "--repo", tmp_path / "theirs", "--onto", patched.tree.root).output
     assert "a person changed it in this tree" in again
     assert everything(patched.tree.root) == before
+
+
+@pytest.mark.parametrize("patched", ["a committed port", "a port that a person committed"], indirect=True)
+def test_a_change_of_a_ported_line_that_is_committed_too_is_the_forks_own(patched: Patched) -> None:
+    one_line_edited(patched.tree)
     assert patched.state == "edited"
+    git(patched.tree.root, "commit", "-qam", "Own")
+    assert patched.state == ""
+    patched.say("status", "--check")
+    patched.say("verify")
+    assert REFUSALS[one_line_edited] in patched.say("revert", patched.name, code=3)
 
 
 OTHERS = b"        third(self)\n"
