@@ -14,6 +14,7 @@ import tempfile
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from support.cached_git import caching_git
 from support.toys import add_toys, git
@@ -89,9 +90,9 @@ def told(folder: Path, steps: Iterable[str]) -> dict[str, str]:
     """Tell one story."""
     os.environ["XDG_CACHE_HOME"] = os.environ["XDG_DATA_HOME"] = str(folder / "remembered")
     add_toys(folder / "toys")
-    load.BUILT_IN = folder / "toys"
     found: dict[str, str] = {}
-    with caching_git(folder):
+    # A process tells stories and plans releases in turn.
+    with caching_git(folder), mock.patch.object(load, "BUILT_IN", folder / "toys"):
         story = _Story()
         try:
             story.start()
