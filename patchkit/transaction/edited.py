@@ -145,13 +145,13 @@ def edited_names(tree: CheckoutTree) -> frozenset[str]:
 def _by_name(record: Record, changes: Iterable[_Change]) -> dict[str, dict[str, _Change]]:
     """Return the first change in each file, by patch or port, without those that were accepted."""
     by_hand = {(name, file) for (name, _), file in record.manual_files.items() if name not in record.ported}
-    found: dict[str, dict[str, _Change]] = {}
+    first_changes: dict[str, dict[str, _Change]] = {}
     for change in changes:
         # A formatter sorts and joins imports.
         for name in change.patches if not change.line.is_import else ():
             if (name, change.file) not in by_hand:
-                found.setdefault(name, {}).setdefault(change.file, change)
-    return found
+                first_changes.setdefault(name, {}).setdefault(change.file, change)
+    return first_changes
 
 
 def without_repetition(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:

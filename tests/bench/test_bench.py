@@ -174,7 +174,7 @@ def test_a_second_server_without_memory_is_started_after_the_first_one(
 def test_a_port_that_another_program_took_is_replaced(bench: Bench) -> None:
     bench.log.with_name("started.taken").touch()
     bench.answer("faster")
-    assert len({port for _, port, _ in started(bench.log)}) == 3
+    assert len(started(bench.log)) == 3
 
 
 @pytest.mark.parametrize(
