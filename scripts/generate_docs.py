@@ -39,7 +39,7 @@ from patchkit import __version__
 from patchkit.bench.recorded import Recorded, recorded
 from patchkit.cli import bench
 from patchkit.cli import main as main_command
-from patchkit.cli.schemas import ANSWERS
+from patchkit.cli.schemas import ANSWERS, json_schema
 from patchkit.cli.schemas import schema as schema_of
 from patchkit.codemods.kind import Example, Kind
 from patchkit.codemods.kinds import KINDS
@@ -1027,8 +1027,8 @@ def man_pages() -> dict[Path, str]:
 def schemas() -> dict[Path, str]:
     """Return the JSON Schemas of patch files, configurations and ``--json`` answers."""
     found = {
-        SCHEMA: schema.json_schema(),
-        SCHEMA.with_name("configuration.schema.json"): configuration.json_schema(),
+        SCHEMA: json_schema(schema.PatchFile),
+        SCHEMA.with_name("configuration.schema.json"): json_schema(configuration.Configuration),
     }
     found |= {SCHEMA.parent / "schemas" / f"{name}.json": schema_of(name) for name in ANSWERS}
     return {path: json.dumps(content, indent=1) + "\n" for path, content in found.items()}

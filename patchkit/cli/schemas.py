@@ -1,7 +1,9 @@
-"""Generate the JSON Schema of every ``--json`` answer from the answer's structs."""
+"""Generate the JSON Schema of every ``--json`` answer, and of files that a person writes, from their structs."""
 
 from __future__ import annotations
 
+import inspect
+import json
 from typing import Any
 
 import msgspec
@@ -66,4 +68,16 @@ def schema(command: str) -> dict[str, Any]:
         "title": f"patchkit {_WITH.get(command, command)} --json",
         "$schema": "https://json-schema.org/draft/2020-12/schema",
     }
-    return title | msgspec.json.schema(ANSWERS[command])
+    return title | json_schema(ANSWERS[command])
+
+
+def json_schema(kind: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a type, the same with every release of msgspec."""
+
+    def dedented(described: dict[str, Any]) -> dict[str, Any]:
+        text = described.get("description")
+        # Releases before 0.23 keep a docstring's indentation.
+        return described | {"description": inspect.cleandoc(text)} if isinstance(text, str) else described
+
+    schema_of_kind: dict[str, Any] = json.loads(json.dumps(msgspec.json.schema(kind)), object_hook=dedented)
+    return schema_of_kind

@@ -232,8 +232,3 @@ def _ids(
         except UsageError as error:
             raise file.refusal(key, error) from None
     return ids
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of ``patchkit.toml`` and of ``[tool.patchkit]``."""
-    return msgspec.json.schema(Configuration)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,8 +26,3 @@ class PatchFile(PatchHeader, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     edit: dict[Name, AnyKind] = msgspec.field(default_factory=dict)
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a patch file."""
-    return msgspec.json.schema(PatchFile)
