@@ -20,6 +20,13 @@ from .accepted_rows import (
     own_accepted_states,
     rows_of_batch,
 )
+from .accepted_tokens import (
+    accepted_lists,
+    commit_accepted,
+    extend_of_accepted,
+    gathered_once,
+    host_sum,
+)
 from .attention_calls import in_place, planned_once, queries
 from .backend_names import name_of_backend, named_backend
 from .copies import copy_together
@@ -101,6 +108,7 @@ from .verify_outputs import (
     chain_extended_lens,
     chain_positions,
     chain_prefix_lens,
+    compact_paths,
     copy_outputs,
     correct_drafts,
     lens_after_verify,

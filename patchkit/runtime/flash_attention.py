@@ -95,22 +95,22 @@ def reads_tree_alone(backend: object) -> bool:
     )
 
 
-def graphs_flash_draft_extend(backend: object) -> bool:
+def graphs_flash_draft_extend(backend: object, *, branches: bool = False) -> bool:
     """Return whether a v2 draft-extend of this backend can be captured in a graph.
 
     It can on a plain backend and, with 29343, on every other version 3 backend that does without the mirror and has
     a single KV pool: where the keys of a second pool are written is set for each forward, and a capture would keep
-    the first one.
+    the first one. A top-k above 1 needs ``branches``, a graph with room for a tree's tokens.
     """
     if is_plain(backend):
         return True
     freed = is_flash_attention(backend) and not getattr(backend, "needs_cpu_seq_lens", True)
     single = not getattr(backend, "use_sliding_window_kv_pool", True)
-    chain = is_flash_attention(backend) and backend.topk <= 1
+    fits = is_flash_attention(backend) and (branches or backend.topk <= 1)
     return (
         freed
         and single
-        and chain
+        and fits
         and getattr(backend, "fa_impl_ver", None) == _VERSION
         and not disabled(_WHOLE)
     )

@@ -372,6 +372,34 @@ def test_branches_may_end_where_the_context_does_and_a_graph_may_be_full_or_padd
         assert_branches_same(drawn, planned(later, drawn, "none", small=True), expected)
 
 
+@pytest.mark.parametrize("size", PAGE_SIZES)
+def test_the_steps_of_a_draft_of_branches_share_the_plan_of_their_prefixes(
+    unpatched: DrivenTree, whole: DrivenTree, upstream: DrivenTree, later: DrivenTree, size: int
+) -> None:
+    batches = [
+        {"graph": 4, "rows": [3, 9, 5], "lens": [40, 65, 17]},
+        {"graph": 2, "rows": [8, 1], "lens": [64, 63]},
+        {"graph": 4, "rows": [3, 9, 5, 7], "lens": [CONTEXT - 6] * 4},
+    ]
+    server = {"context": CONTEXT, "requests": REQUESTS, "draft_tokens": 5, "page_size": size} | TOPK
+    session = {"server": server, "graphs": [2, 4], "batches": batches}
+    trees = ((unpatched, whole), (upstream, later)) if size == 1 else ((upstream, later),)
+    for before, after in trees:
+        expected = before.ask("flash_attention.branch_steps", session, mirror=True)
+        actual = after.ask("flash_attention.branch_steps", session, mirror=False)
+        for one, other in zip(actual, expected, strict=True):
+            assert (one["current"], one["in_place"], one["host_reads"]) == (True, True, 0)
+            assert one["tables"] == (1 if size == 1 else len(one["steps"]))
+            for (prefix, branches), (its, their) in zip(one["steps"], other["steps"], strict=True):
+                lens = its["cache_seqlens_int32"]
+                assert prefix["cache_seqlens_int32"] == lens
+                assert own(prefix["page_table"], lens[1], size) == own(its["page_table"], lens[1], size)
+                for name in ("cache_seqlens_int32", "max_seq_len_q", "cu_seqlens_q", "cu_seqlens_k"):
+                    assert branches[name] == their[name], name
+                reach = their["cache_seqlens_int32"][1], size
+                assert own(branches["page_table"], *reach) == own(their["page_table"], *reach)
+
+
 @pytest.mark.parametrize("mode", ["draft decode", "verify"])
 def test_switched_off_branches_are_planned_as_before(
     upstream: DrivenTree, later: DrivenTree, mode: str
