@@ -125,6 +125,15 @@ def extend_of_accepted(tokens: torch.Tensor) -> _Extend | None:
     return extend
 
 
+def fill_padded(buffer: torch.Tensor, value: int, size: int, requests: int) -> None:
+    """Fill a graph's buffer for ``size`` requests, unless there are as many ``requests``, which write all of it.
+
+    Source: pk-accepted-tokens.
+    """
+    if size != requests or disabled(_PATCH):
+        buffer.fill_(value)
+
+
 def host_sum(lens: torch.Tensor, lens_cpu: torch.Tensor | None) -> int:
     """Return the sum of the lengths, [requests]: of the mirror if there is one, else with a wait for the device.
 

@@ -24,6 +24,7 @@ from .accepted_tokens import (
     accepted_lists,
     commit_accepted,
     extend_of_accepted,
+    fill_padded,
     gathered_once,
     host_sum,
 )
