@@ -138,6 +138,8 @@ def step(case: dict[str, Any], disable: str = "", *, extends: bool = False) -> d
     setattr(torch, "get_device_module", lambda *_: device)  # noqa: B010
     _SAMPLES.verify_tree_greedy_func = _verify_tree
     _SAMPLES.SIMULATE_ACC_LEN = 0
+    # 34238 asks them.
+    _answering(_SAMPLES, get_tp_group=SimpleNamespace(world_size=1))
     for module in (_SAMPLES, eagle_worker_v2):
         if hasattr(module, "get_spec"):
             module.get_spec = lambda: SimpleNamespace(speculative_use_rejection_sampling=False)
