@@ -13,7 +13,7 @@ from support.sweeps import examples
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
 
-WHOLE = "29343"
+WHOLE, BRANCHES = "29343", "pk-fa3-branches"
 PAGE_SIZES = (1, 16, 64)
 MODES = ("draft decode", "verify", "extend v2")
 LENGTHS = ("cache_seqlens_int32", "cu_seqlens_q", "cu_seqlens_k", "max_seq_len_q")
@@ -246,7 +246,12 @@ def test_each_kind_but_those_that_the_host_sizes_goes_without_the_mirror(
     drafts = ["draft of 3 steps, top-k 1", "draft of 3 steps, top-k 4", "draft of 1 steps, top-k 1"]
     for tree in (whole, later):
         assert tree.ask(ask, kinds) == {kind: kind in KEEPING for kind in (*kinds, *drafts)}
-    assert whole.ask(ask, kinds, disable=WHOLE) == patched.ask(ask, kinds)
+    assert whole.ask(ask, kinds, disable=f"{WHOLE},{BRANCHES}") == patched.ask(ask, kinds)
+    # Alone each frees what is its own.
+    freed = {"plain", "top-k 4", *drafts}
+    assert whole.ask(ask, kinds, disable=WHOLE) == {kind: kind not in freed for kind in (*kinds, *drafts)}
+    freed = {*KINDS, *drafts} - {"top-k 4", "latent, top-k 4", drafts[1]}
+    assert whole.ask(ask, kinds, disable=BRANCHES) == {kind: kind not in freed for kind in (*kinds, *drafts)}
     assert {kind for kind, keeps in whole.ask(ask, kinds, disable="31364").items() if not keeps} == {
         drafts[2]
     }
@@ -407,7 +412,9 @@ def test_switched_off_branches_are_planned_as_before(
     batches = [{"graph": 4, "rows": [8, 1, 4], "lens": [1, 128, 16]}]
     server = {"context": CONTEXT, "requests": REQUESTS, "draft_tokens": 5, "page_size": 16} | TOPK
     drawn = [{"server": server, "mode": mode, "graphs": [4], "batches": batches, "step": 1}]
-    assert planned(later, drawn, "true", disable=WHOLE) == planned(upstream, drawn, "true")
+    assert planned(later, drawn, "true", disable=f"{WHOLE},{BRANCHES}") == planned(
+        upstream, drawn, "true"
+    )
 
 
 @pytest.mark.parametrize("mla", [False, True])

@@ -118,6 +118,7 @@ PATCHES = {
     "pk-attention-views": ("0.5.11", "0.5.23"),
     "pk-dead-work": ("0.5.11", "0.5.16"),
     "pk-draft-slots": ("0.5.11", "0.5.12.post1"),
+    "pk-fa3-branches": ("0.5.11", "0.5.14"),
     "pk-fa3-draft-extend-graph": ("0.5.11", "0.5.22"),
     "pk-fa3-verify-schedule": ("0.5.11", "0.5.23"),
     "pk-hybrid-opt-out": ("0.5.11", "0.5.15.post1"),

@@ -89,6 +89,7 @@ OWN = (
     "pk-attention-views",
     "pk-dead-work",
     "pk-draft-slots",
+    "pk-fa3-branches",
     "pk-fa3-draft-extend-graph",
     "pk-fa3-verify-schedule",
     "pk-hybrid-opt-out",
