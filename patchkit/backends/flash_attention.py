@@ -151,8 +151,8 @@ def share_flash_attention_steps(draft: FlashAttentionDraft, bs: int) -> None:
     """Share one set of buffers among all steps of a draft's graph of ``bs`` requests, before its capture.
 
     Their page tables differ only in length, and share the first step's. With several branches they share what attends
-    to the prefix, if no page has tokens of both. Does nothing if a step reads the mirror or steps are not consecutive.
-    Source: 31364.
+    to the prefix, and the last step's table of the branches, if no page has tokens of both. Does nothing if a step
+    reads the mirror or steps are not consecutive. Source: 31364.
     """
     steps = _steps(draft)
     ids = [step.speculative_step_id for step in steps]
@@ -171,6 +171,11 @@ def share_flash_attention_steps(draft: FlashAttentionDraft, bs: int) -> None:
         for own in prefixes[1:]:
             own.cache_seqlens_int32 = prefixes[0].cache_seqlens_int32
             own.cu_seqlens_k, own.page_table = prefixes[0].cu_seqlens_k, prefixes[0].page_table
+        tables = [
+            cast("FlashAttentionBranches", step).draft_decode_metadata_topk_expand[bs] for step in steps
+        ]
+        for table in tables[:-1]:
+            table.page_table = tables[-1].page_table[:, : table.page_table.shape[1]]
         sizes: set[int] = getattr(draft, _PREFIXES, set())
         setattr(draft, _PREFIXES, sizes | {bs})
         return

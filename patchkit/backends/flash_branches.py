@@ -36,7 +36,8 @@ def plan_draft_branches(
 
     ``seq_lens`` and ``req_pool_indices`` are as in ``fill_flash_attention``; ``out_cache_loc`` (integer, on the
     device) has the slots that each branch writes, step after step. A page that the prefix fills only in part is
-    counted to the branches, each of which has a copy of it. Without ``with_prefix`` the prefix is planned already.
+    counted to the branches, each of which has a copy of it. Without ``with_prefix`` the prefix is planned already, and
+    the last step's page table, in which those of the others lie, is written with that step.
     """
     prefix, own = backend.draft_decode_metadata_topk_normal[bs], backend.draft_decode_metadata_topk_expand[bs]
     drafted, page_size = backend.speculative_step_id + 1, backend.page_size
@@ -44,7 +45,8 @@ def plan_draft_branches(
     table = own.page_table[: slots.shape[0]]
     lens = seq_lens[:bs]
     if page_size == 1:
-        table[:, :drafted].copy_(slots)
+        if with_prefix or drafted == backend.speculative_num_steps - 1:
+            table[:, :drafted].copy_(slots)
     else:
         behind = lens % page_size
         lens = lens - behind

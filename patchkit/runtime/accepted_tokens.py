@@ -21,6 +21,7 @@ class _Committed(NamedTuple):
 
     places: torch.Tensor
     tokens: torch.Tensor
+    counts: torch.Tensor
     kept: torch.Tensor
     freed: torch.Tensor
     drafts: torch.Tensor
@@ -97,7 +98,7 @@ def commit_accepted(
     made = commit_paths(paths, predicted, sum(counts) + len(counts))
     setattr(made.tokens, _COMMITTED, _Extend(made.positions, made.bonus, made.starts))
     on_host = torch.tensor(counts, dtype=torch.int32)
-    return _Committed(made.places, made.tokens, made.kept, made.freed, on_host)
+    return _Committed(made.places, made.tokens, made.counts, made.kept, made.freed, on_host)
 
 
 def gathered_once(states: torch.Tensor, places: torch.Tensor, *, keeps: bool = True) -> torch.Tensor:

@@ -61,8 +61,8 @@ def verify_mask(
     ``mode`` is a member of upstream's ``TreeMaskMode``. A full mask that is not read is replaced by a new one over
     the draft tokens, [requests, tokens, tokens], which saves filling the large buffer. A tree with branches
     (``top_k`` above 1) keeps its mask: backends do without one only for a chain. FlashAttention-3 in a tree with
-    pk-fa3-branches reads only the part over the draft tokens, and gets only that. Source: pull requests 32886, 32920 and
-    33127.
+    pk-fa3-branches reads only the part over the draft tokens, and gets only that. Source: pull requests 32886, 32920
+    and 33127.
     """
     if top_k > 1:
         small = not disabled("32886") and flash_attention.reads_tree_alone(backend)

@@ -412,9 +412,7 @@ def test_switched_off_branches_are_planned_as_before(
     batches = [{"graph": 4, "rows": [8, 1, 4], "lens": [1, 128, 16]}]
     server = {"context": CONTEXT, "requests": REQUESTS, "draft_tokens": 5, "page_size": 16} | TOPK
     drawn = [{"server": server, "mode": mode, "graphs": [4], "batches": batches, "step": 1}]
-    assert planned(later, drawn, "true", disable=f"{WHOLE},{BRANCHES}") == planned(
-        upstream, drawn, "true"
-    )
+    assert planned(later, drawn, "true", disable=f"{WHOLE},{BRANCHES}") == planned(upstream, drawn, "true")
 
 
 @pytest.mark.parametrize("mla", [False, True])
