@@ -126,6 +126,14 @@ def extend_of_accepted(tokens: torch.Tensor) -> _Extend | None:
     return extend
 
 
+def joined_paths(paths: list[tuple[torch.Tensor, int, int | None]]) -> torch.Tensor:
+    """Return the accepted places of some requests one after the other: of each its row of a tensor, to an end.
+
+    Source: pk-accepted-tokens.
+    """
+    return torch.cat([index[request, :end] for index, request, end in paths])
+
+
 def fill_padded(buffer: torch.Tensor, value: int, size: int, requests: int) -> None:
     """Fill a graph's buffer for ``size`` requests, unless there are as many ``requests``, which write all of it.
 

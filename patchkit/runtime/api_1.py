@@ -27,6 +27,7 @@ from .accepted_tokens import (
     fill_padded,
     gathered_once,
     host_sum,
+    joined_paths,
 )
 from .attention_calls import in_place, planned_once, queries
 from .backend_names import name_of_backend, named_backend
