@@ -932,7 +932,8 @@ def never_run() -> str:
     }
     constructed = _listed([name for name in never if name in built])
     return (
-        f"No run on a GPU executed code of the default patches {named[True]}, or of the opt-in patches {named[False]}. "
+        f"No recorded run on a GPU executed code of the default patches {named[True]}, "
+        f"or of the opt-in patches {named[False]}. "
         f"The patched objects of {constructed} were constructed on a CPU."
     )
 

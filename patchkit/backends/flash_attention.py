@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from .draft_extend import accepted_tokens
-from .flash_branches import plan_draft_branches, plan_verify_branches
+from .flash_branches import plan_draft_branches, plan_draft_prefix, plan_verify_branches
 from .metadata import Batch, Lengths, PageTables
 from .paged import fill
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     )
 
 _SHARED = "patchkit_steps"
+# The captured sizes of a draft of several branches whose steps share what attends to the prefix.
+_PREFIXES = "patchkit_prefixes"
 # Set on a step to the size of the graph that is already filled.
 _PLANNED = "patchkit_planned"
 # In trees whose graphs read from a buffer where a window's keys are written (27617).
@@ -77,7 +79,11 @@ def fill_flash_attention(
             metadata, branches = plan_verify_branches(branching, bs, req_pool_indices, seq_lens, tree)
         else:
             slots = cast("torch.Tensor", out_cache_loc)
-            metadata, branches = plan_draft_branches(branching, bs, req_pool_indices, seq_lens, slots)
+            planned = getattr(backend, _PLANNED, None) == bs
+            setattr(backend, _PLANNED, None)
+            metadata, branches = plan_draft_branches(
+                branching, bs, req_pool_indices, seq_lens, slots, with_prefix=not planned
+            )
         metadata.max_seq_len_k = backend.max_context_len
         backend.forward_metadata, backend.forward_metadata_spec_decode_expand = metadata, branches
         return
@@ -144,17 +150,34 @@ def _steps(draft: FlashAttentionDraft) -> Sequence[FlashAttentionStep]:
 def share_flash_attention_steps(draft: FlashAttentionDraft, bs: int) -> None:
     """Share one set of buffers among all steps of a draft's graph of ``bs`` requests, before its capture.
 
-    Their page tables differ only in length, and share the first step's. Does nothing if a step reads the mirror,
-    steps are not consecutive, or there are several branches. Source: 31364.
+    Their page tables differ only in length, and share the first step's. With several branches they share what attends
+    to the prefix, and the last step's table of the branches, if no page has tokens of both. Does nothing if a step
+    reads the mirror or steps are not consecutive. Source: 31364.
     """
     steps = _steps(draft)
     ids = [step.speculative_step_id for step in steps]
+    branches = bool(steps) and steps[0].topk > 1
     if (
         len(steps) < 2
-        or steps[0].topk > 1
+        or (branches and steps[0].page_size > 1)
         or any(step.needs_cpu_seq_lens for step in steps)
         or ids != list(range(ids[0], ids[0] + len(ids)))
     ):
+        return
+    if branches:
+        prefixes = [
+            cast("FlashAttentionBranches", step).draft_decode_metadata_topk_normal[bs] for step in steps
+        ]
+        for own in prefixes[1:]:
+            own.cache_seqlens_int32 = prefixes[0].cache_seqlens_int32
+            own.cu_seqlens_k, own.page_table = prefixes[0].cu_seqlens_k, prefixes[0].page_table
+        tables = [
+            cast("FlashAttentionBranches", step).draft_decode_metadata_topk_expand[bs] for step in steps
+        ]
+        for table in tables[:-1]:
+            table.page_table = tables[-1].page_table[:, : table.page_table.shape[1]]
+        sizes: set[int] = getattr(draft, _PREFIXES, set())
+        setattr(draft, _PREFIXES, sizes | {bs})
         return
     metadata = [step.decode_cuda_graph_metadata[bs] for step in steps]
     shared: _Shared | None = getattr(draft, _SHARED, None)
@@ -179,9 +202,14 @@ def fill_flash_attention_steps(
     without shared buffers. Source: 31364.
     """
     shared: _Shared | None = getattr(draft, _SHARED, None)
+    steps = _steps(draft)
+    if bs in getattr(draft, _PREFIXES, ()):
+        plan_draft_prefix(cast("FlashAttentionBranches", steps[0]), bs, req_pool_indices, seq_lens)
+        for step in steps:
+            setattr(step, _PLANNED, bs)
+        return
     if shared is None or bs not in shared.sizes:
         return
-    steps = _steps(draft)
     first = steps[0]
     fill(
         Batch(seq_lens, req_pool_indices, bs, first.speculative_step_id + 1),

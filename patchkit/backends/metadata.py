@@ -85,3 +85,18 @@ class Rows(NamedTuple):
     req_pool_indices: torch.Tensor
     req_to_token: torch.Tensor
     slots: torch.Tensor
+
+
+class Trees(NamedTuple):
+    """The trees of a batch's drafts, ``tokens`` each, on the device.
+
+    ``mask`` (bool, contiguous) says what each draft token sees: of the draft tokens, [live tokens, tokens], or of the
+    request's whole context and them. ``live`` is the number of draft tokens of requests that are not padding, whose
+    tokens see what the mask's first element says. ``counts`` (int32, [requests x tokens], contiguous) gets how many
+    draft tokens each of them sees.
+    """
+
+    mask: torch.Tensor
+    live: int
+    tokens: int
+    counts: torch.Tensor

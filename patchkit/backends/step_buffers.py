@@ -21,6 +21,71 @@ class DraftedChains(NamedTuple):
     lens: torch.Tensor
 
 
+class VerifiedTrees(NamedTuple):
+    """A batch in which every request drafted one tree of the same number of tokens, after its verify, on the device.
+
+    ``predicted`` (int32, [requests x tokens]) are the target's tokens after each draft token, ``places`` (int32,
+    [requests, depth]) those in the batch of those on the accepted path, then -1, ``drafts`` (int32, [requests])
+    their numbers without the first, and ``lens`` (int64, [requests]) the lengths before. All are contiguous.
+    """
+
+    predicted: torch.Tensor
+    places: torch.Tensor
+    drafts: torch.Tensor
+    lens: torch.Tensor
+
+
+class AcceptedPaths(NamedTuple):
+    """The accepted paths of a batch's trees, on the device.
+
+    ``places``, ``drafts`` and ``lens`` are those of ``VerifiedTrees``. ``slots`` (int64, [requests x tokens]) are those
+    of all draft tokens, ``rows`` (integer, [requests]) each request's in ``req_to_token`` (integer, [pool, slots]).
+    All are contiguous.
+    """
+
+    places: torch.Tensor
+    drafts: torch.Tensor
+    lens: torch.Tensor
+    slots: torch.Tensor
+    rows: torch.Tensor
+    req_to_token: torch.Tensor
+
+
+class PathMoves(NamedTuple):
+    """Where accepted paths go: int64 views of one buffer.
+
+    ``to`` and ``source`` [requests x depth] are the slots behind each length and those of the accepted tokens, one
+    request after the other, then 0; ``order`` [requests x tokens] are the places of a request's path, which is
+    filled with the batch's first place to its greatest depth, and of the draft tokens behind that.
+    """
+
+    buffer: torch.Tensor
+    to: torch.Tensor
+    source: torch.Tensor
+    order: torch.Tensor
+
+
+class CommittedTokens(NamedTuple):
+    """What a batch's accepted paths leave, one request after the other: two tensors, and views of them in this order.
+
+    ``narrow`` (int32): ``places`` [accepted], the places of the accepted tokens in the batch; ``tokens`` [accepted],
+    the target's tokens after them; ``counts`` [requests], their numbers; ``bonus`` [requests], each request's last
+    token; ``starts`` [requests], its first one's row. ``wide`` (int64): ``kept`` [accepted], the slots of accepted
+    tokens; ``positions`` [accepted], theirs in the request; ``freed``, the slots of all others.
+    """
+
+    narrow: torch.Tensor
+    places: torch.Tensor
+    tokens: torch.Tensor
+    counts: torch.Tensor
+    bonus: torch.Tensor
+    starts: torch.Tensor
+    wide: torch.Tensor
+    kept: torch.Tensor
+    positions: torch.Tensor
+    freed: torch.Tensor
+
+
 class VerifyBuffers(NamedTuple):
     """The buffers of the outcome: two tensors, and views of them in this order.
 

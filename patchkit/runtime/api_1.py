@@ -20,6 +20,15 @@ from .accepted_rows import (
     own_accepted_states,
     rows_of_batch,
 )
+from .accepted_tokens import (
+    accepted_lists,
+    commit_accepted,
+    extend_of_accepted,
+    fill_padded,
+    gathered_once,
+    host_sum,
+    joined_paths,
+)
 from .attention_calls import in_place, planned_once, queries
 from .backend_names import name_of_backend, named_backend
 from .copies import copy_together
@@ -36,6 +45,7 @@ from .draft_chain import draft_chain, draft_top_k, pass_draft_tokens
 from .draft_extend_graphs import draft_extend_logits, graphs_draft_extend, share_draft_extend_tables
 from .fences import fence_shared_reads, publish_shared_reads
 from .flash_attention import (
+    flash_attention_branches_need_mirror,
     flash_attention_needs_mirror,
     flash_attention_steps_need_mirror,
     flash_attention_whole_needs_mirror,
@@ -101,6 +111,7 @@ from .verify_outputs import (
     chain_extended_lens,
     chain_positions,
     chain_prefix_lens,
+    compact_paths,
     copy_outputs,
     correct_drafts,
     lens_after_verify,

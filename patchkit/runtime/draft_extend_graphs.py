@@ -11,6 +11,7 @@ from . import flash_attention, flashinfer, sparse_attention
 from .switches import disabled
 
 _PATCH = "pk-fa3-draft-extend-graph"
+_TREES = "pk-tree-extend-graph"
 _RUNNER = "EAGLEDraftExtendCudaGraphRunner"
 _TABLE = "page_table"
 # The values that sglang's own switches read as true.
@@ -22,13 +23,19 @@ _LISTED_BY_PATCH = "TRTLLMHAAttnBackend"
 
 
 def graphs_draft_extend(
-    worker: Any, listed: object, *, on_cuda: bool, flashinfer_tokens: int | None = None
+    worker: Any,
+    listed: object,
+    *,
+    on_cuda: bool,
+    flashinfer_tokens: int | None = None,
+    branches: bool = False,
 ) -> bool:
     """Return whether a v2 worker captures its draft-extend in a graph.
 
     ``listed`` is whether the tree's own list of backends has the worker's. On CUDA there are also graphs for plain
     FlashAttention-3, for DeepSeek Sparse Attention if its replay has a fixed shape and, if ``flashinfer_tokens``,
-    the tokens per request that the tree's runner captures, are the worker's, for plain FlashInfer. Those have none
+    the tokens per request that the tree's runner captures, are the worker's, for plain FlashInfer. With ``branches``
+    the runner has room for a tree's tokens, and FlashAttention-3 may have a top-k above 1. Those have none
     for a draft over a part of the vocabulary (a token map), since the runner's logits cover all of it in a tree
     without 28856. Neither those that the patches add nor TRTLLM MHA have one for a draft with multimodal rotary
     positions, which the runner does not copy before 0.5.21. ``SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH`` in the
@@ -44,7 +51,8 @@ def graphs_draft_extend(
         return not (unfilled and any(owner.__name__ == _LISTED_BY_PATCH for owner in type(backend).__mro__))
     if not on_cuda or unfilled or getattr(worker.server_args, "speculative_token_map", None) is not None:
         return False
-    if not disabled(_PATCH) and flash_attention.graphs_flash_draft_extend(backend):
+    branches = branches and not disabled(_TREES)
+    if not disabled(_PATCH) and flash_attention.graphs_flash_draft_extend(backend, branches=branches):
         return True
     if sparse_attention.graphs_sparse_draft_extend(backend):
         return True

@@ -24,6 +24,7 @@ _UNSUPPORTED = (
 # Features whose lengths or page table are sized on the host in every tree.
 _SIZED_BY_HOST = ("is_encoder_decoder", "is_prefill_aware_swa")
 _WHOLE = "29343"
+_BRANCHES = "pk-fa3-branches"
 _VERSION = 3
 
 
@@ -32,12 +33,15 @@ def is_flash_attention(backend: object) -> TypeGuard[FlashAttention]:
     return type(backend).__name__ == _CLASS
 
 
-def is_plain(backend: object) -> bool:
-    """Return whether a backend is version 3, on multi-head attention with one KV pool, and a top-k of at most 1."""
+def is_plain(backend: object, *, branches: bool = False) -> bool:
+    """Return whether a backend is version 3, on multi-head attention with one KV pool, and a top-k of at most 1.
+
+    With ``branches`` its top-k may be any.
+    """
     return (
         is_flash_attention(backend)
         and getattr(backend, "fa_impl_ver", None) == _VERSION
-        and backend.topk <= 1
+        and (branches or backend.topk <= 1)
         and not any(getattr(backend, name, False) for name in _UNSUPPORTED)
     )
 
@@ -53,6 +57,16 @@ def flash_attention_needs_mirror(backend: object) -> bool:
     return disabled("31364") or not is_plain(backend)
 
 
+def flash_attention_branches_need_mirror(backend: object) -> bool:
+    """Return the same in a tree with pk-fa3-branches, where a top-k above 1 needs no mirror on such a backend either.
+
+    Source: pull requests 29343 and 31364.
+    """
+    if disabled(_BRANCHES):
+        return flash_attention_needs_mirror(backend)
+    return disabled("31364") or not is_plain(backend, branches=True)
+
+
 def flash_attention_whole_needs_mirror(backend: object) -> bool:
     """Return the same in a tree with 29343.
 
@@ -62,7 +76,7 @@ def flash_attention_whole_needs_mirror(backend: object) -> bool:
     and 29589.
     """
     if disabled(_WHOLE):
-        return flash_attention_needs_mirror(backend)
+        return flash_attention_branches_need_mirror(backend)
     return disabled("31364") or not _is_filled(backend)
 
 
@@ -80,37 +94,45 @@ def _is_filled(backend: object) -> bool:
 def _attends_to_branches(backend: object) -> bool:
     """Return whether ``backends.flash_branches`` plans a backend's branches: version 3, without windows."""
     windows = ("has_swa", "use_sliding_window_kv_pool", "has_local_attention")
-    return getattr(backend, "fa_impl_ver", None) == _VERSION and not any(
-        getattr(backend, name, False) for name in windows
+    return (
+        getattr(backend, "fa_impl_ver", None) == _VERSION
+        and not disabled(_BRANCHES)
+        and not any(getattr(backend, name, False) for name in windows)
     )
 
 
 def reads_tree_alone(backend: object) -> bool:
-    """Return whether a verify with a top-k above 1 reads only the mask's part over the draft tokens. Source: 29343."""
+    """Return whether a verify with a top-k above 1 reads only the mask's part over the draft tokens.
+
+    That is where the patches plan it: upstream's own opt-out, an attribute, reads the whole mask. Source:
+    pk-fa3-branches.
+    """
     return (
         is_flash_attention(backend)
         and backend.topk > 1
-        and not disabled(_WHOLE)
+        and isinstance(getattr(type(backend), "needs_cpu_seq_lens", None), property)
         and not getattr(backend, "needs_cpu_seq_lens", True)
     )
 
 
-def graphs_flash_draft_extend(backend: object) -> bool:
+def graphs_flash_draft_extend(backend: object, *, branches: bool = False) -> bool:
     """Return whether a v2 draft-extend of this backend can be captured in a graph.
 
     It can on a plain backend and, with 29343, on every other version 3 backend that does without the mirror and has
     a single KV pool: where the keys of a second pool are written is set for each forward, and a capture would keep
-    the first one.
+    the first one. A top-k above 1 needs ``branches``, a graph with room for a tree's tokens, and no mirror.
     """
     if is_plain(backend):
         return True
     freed = is_flash_attention(backend) and not getattr(backend, "needs_cpu_seq_lens", True)
+    if is_plain(backend, branches=branches):
+        return freed
     single = not getattr(backend, "use_sliding_window_kv_pool", True)
-    chain = is_flash_attention(backend) and backend.topk <= 1
+    fits = is_flash_attention(backend) and (branches or backend.topk <= 1)
     return (
         freed
         and single
-        and chain
+        and fits
         and getattr(backend, "fa_impl_ver", None) == _VERSION
         and not disabled(_WHOLE)
     )

@@ -61,8 +61,8 @@ def verify_mask(
     ``mode`` is a member of upstream's ``TreeMaskMode``. A full mask that is not read is replaced by a new one over
     the draft tokens, [requests, tokens, tokens], which saves filling the large buffer. A tree with branches
     (``top_k`` above 1) keeps its mask: backends do without one only for a chain. FlashAttention-3 in a tree with
-    29343 reads only the part over the draft tokens, and gets only that. Source: pull requests 32886, 32920 and
-    33127.
+    pk-fa3-branches reads only the part over the draft tokens, and gets only that. Source: pull requests 32886, 32920
+    and 33127.
     """
     if top_k > 1:
         small = not disabled("32886") and flash_attention.reads_tree_alone(backend)
@@ -77,7 +77,7 @@ def tree_rows(mask: torch.Tensor, indices: torch.Tensor, tokens: int) -> torch.T
     """Return which draft tokens each token of a batch sees, [requests x tokens, tokens].
 
     ``indices`` (integer) are their positions in a mask over the whole context; a mask of their size is over the
-    draft tokens. Source: 29343.
+    draft tokens. Source: pk-fa3-branches.
     """
     return (mask if mask.numel() == indices.numel() else mask[indices]).view(-1, tokens)
 

@@ -1,4 +1,4 @@
-"""Write all values that a step derives from a greedy verify of one chain in the verify's own launch."""
+"""Write all values that a step derives from a greedy verify in one launch: of a chain in the verify's own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from ..backends.chain import uninitialised_buffers, verify_chains
-from ..backends.step_buffers import DraftedChains, VerifyBuffers
+from ..backends.chain import compact_trees, moves_of_paths, uninitialised_buffers, verify_chains
+from ..backends.step_buffers import AcceptedPaths, DraftedChains, VerifiedTrees, VerifyBuffers
+from .accepted_tokens import extend_of_accepted
 from .streams import current_handle
 from .switches import disabled
 
@@ -30,6 +31,8 @@ class _Outcome(NamedTuple):
     lens_after: torch.Tensor
     last: torch.Tensor
     wide_tokens: torch.Tensor
+    # A tree's accepted path, whose tokens are in front in ``tokens`` and not in those that the verify returned.
+    trees: VerifiedTrees | None
 
 
 class _Extend(NamedTuple):
@@ -50,32 +53,44 @@ class _VerifiedBatch(NamedTuple):
 
 
 def verify_outputs(
-    candidates: torch.Tensor, lens: torch.Tensor, shape: Sequence[int], width: int, topk: int | None
+    candidates: torch.Tensor,
+    lens: torch.Tensor,
+    shape: Sequence[int],
+    width: int,
+    topk: int | None,
+    *,
+    paths: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return a verify's buffers: tokens, [``shape``] flattened, positions, [requests, ``width``], counts, [requests].
 
     All are int32, filled with 0, -1 and 0 as the tree's own kernel needs them. ``topk`` is that of a greedy verify,
-    None for any other. For a greedy chain they are uninitialised before `verify_chain`, which writes every element.
+    None for any other. For a greedy chain they are uninitialised before `verify_chain`, which writes every element;
+    with ``paths`` what follows from several branches is written by `with_bonus`.
     ``candidates``: int64, [requests, draft tokens]; ``lens``: integer, [requests], both on the device. Source:
     pk-verify-outputs.
     """
     requests, tokens = candidates.shape
-    if (
-        topk == 1
-        and tokens == width > 1
+    one_launch = (
+        topk is not None
+        and tokens >= width > 1
         and requests * tokens == torch.Size(shape).numel() > 0
         and candidates.dtype == lens.dtype == torch.int64
         and lens.device.type in {"cpu", "cuda"}
         and torch.version.hip is None
         and not disabled("pk-verify-outputs")
-    ):
+    )
+    if one_launch and topk == 1 and tokens == width:
         verified = uninitialised_buffers(requests, tokens, lens.device)
         setattr(verified.drafts, _OUTCOME, _VerifiedBatch(lens, verified))
         return verified.tokens, verified.places.view(requests, tokens), verified.drafts
     device = candidates.device
     predicted = torch.zeros(shape, dtype=torch.int32, device=device).flatten()
     index = torch.full((requests, width), -1, dtype=torch.int32, device=device)
-    return predicted, index, torch.empty((requests,), dtype=torch.int32, device=device)
+    drafts = torch.empty((requests,), dtype=torch.int32, device=device)
+    if one_launch and topk != 1 and paths and not disabled("pk-accepted-paths"):
+        # By reference to the counts there would be a cycle.
+        setattr(drafts, _OUTCOME, (predicted, index, lens))
+    return predicted, index, drafts
 
 
 def verify_chain(drafts: torch.Tensor, candidates: torch.Tensor, targets: torch.Tensor) -> bool:
@@ -84,8 +99,8 @@ def verify_chain(drafts: torch.Tensor, candidates: torch.Tensor, targets: torch.
     ``drafts``: the counts that it returned; ``targets``: int64, [requests, draft tokens], the likeliest tokens, on
     the device. Source: pk-verify-outputs.
     """
-    batch: _VerifiedBatch | None = getattr(drafts, _OUTCOME, None)
-    if batch is None:
+    batch = getattr(drafts, _OUTCOME, None)
+    if not isinstance(batch, _VerifiedBatch):
         return False
     verify_chains(
         DraftedChains(candidates.contiguous(), targets.contiguous(), batch.lens.contiguous()),
@@ -95,18 +110,26 @@ def verify_chain(drafts: torch.Tensor, candidates: torch.Tensor, targets: torch.
 
 
 def with_bonus(drafts: torch.Tensor) -> torch.Tensor:
-    """Return accepted lengths, ``drafts`` (int32, [requests]) plus 1; for a verified chain they are already computed.
+    """Return accepted lengths, ``drafts`` (int32, [requests]) plus 1; a verified chain's are already computed.
 
-    Source: pk-verify-outputs.
+    With several branches, and pk-accepted-paths, all that follows is written now. Source: pk-verify-outputs.
     """
-    batch: _VerifiedBatch | None = getattr(drafts, _OUTCOME, None)
+    batch = getattr(drafts, _OUTCOME, None)
     if batch is None:
         return drafts + 1
     delattr(drafts, _OUTCOME)
-    made = batch.verified
+    trees = None
+    if isinstance(batch, _VerifiedBatch):
+        made = batch.verified
+    else:
+        predicted, index, lens = batch
+        trees = VerifiedTrees(predicted, index, drafts, lens.contiguous())
+        made = uninitialised_buffers(drafts.shape[0], predicted.shape[0] // drafts.shape[0], drafts.device)
+        compact_trees(trees, made)
+        batch = _VerifiedBatch(lens, made)
     head = made.narrow[: made.tokens.shape[0] + made.accepted.shape[0]]
     outcome = _Outcome(
-        batch.lens, head, made.tokens, drafts, made.bonus, made.lens_after, made.last, made.wide_tokens
+        batch.lens, head, made.tokens, drafts, made.bonus, made.lens_after, made.last, made.wide_tokens, trees
     )
     setattr(made.accepted, _OUTCOME, outcome)
     setattr(made.bonus, _OUTCOME, made.wide_bonus)
@@ -145,6 +168,41 @@ def bonus_as(bonus: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return bonus tokens, integer, [requests], as ``dtype``; a verified chain's are there in both widths."""
     wide: torch.Tensor | None = getattr(bonus, _OUTCOME, None)
     return wide if wide is not None and wide.dtype == dtype else bonus.to(dtype)
+
+
+def compact_paths(  # noqa: PLR0917
+    batch: Any,
+    accept_index: torch.Tensor,
+    accept_lens: torch.Tensor,
+    predicted: torch.Tensor,
+    output: Any,
+    allocator: Any,
+) -> torch.Tensor | None:
+    """Move each accepted path of a greedy verify to the front of its request's tokens, and return all tokens.
+
+    That are the slots of the batch's keys, and the hidden states of ``output``. Return None, with nothing moved, if
+    the tree has to. ``accept_index`` (int32, [requests, depth]), ``accept_lens`` and ``predicted`` are what the
+    verify returned. Source: pk-accepted-paths.
+    """
+    outcome = _outcome(accept_lens)
+    trees = None if outcome is None else outcome.trees
+    if (
+        outcome is None
+        or trees is None
+        or trees.predicted is not predicted
+        or trees.places is not accept_index
+    ):
+        return None
+    slots, table = batch.out_cache_loc, batch.req_to_token_pool.req_to_token
+    if slots.shape != predicted.shape or slots.dtype != torch.int64 or not table.is_contiguous():
+        return None
+    rows = batch.req_pool_indices.contiguous()
+    paths = AcceptedPaths(accept_index, trees.drafts, trees.lens, slots.contiguous(), rows, table)
+    moves = moves_of_paths(paths)
+    allocator.get_kvcache().move_kv_cache(moves.to, moves.source)
+    if output.hidden_states is not None:
+        output.hidden_states = output.hidden_states[moves.order]
+    return outcome.tokens
 
 
 def correct_drafts(accept_lens: torch.Tensor) -> torch.Tensor:
@@ -211,10 +269,12 @@ def chain_extended_lens(tokens: torch.Tensor, lens: torch.Tensor, stride: int) -
 def chain_positions(batch: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Return a draft-extend's positions (int64) and each request's first token (int32), None if they are not computed.
 
-    ``batch`` is the forward batch with the verify's tokens. Source: pk-verify-outputs.
+    ``batch`` is the forward batch with the verify's tokens; those of a v1 verify that pk-accepted-tokens committed have
+    theirs too. Source: pk-verify-outputs.
     """
     if not batch.forward_mode.is_draft_extend_v2():
-        return None
+        committed = extend_of_accepted(batch.input_ids)
+        return None if committed is None else (committed.positions, committed.starts)
     requests = batch.batch_size
     extend = _extend_of(batch.input_ids, requests, batch.extend_num_tokens // max(requests, 1))
     return None if extend is None else (extend.positions, extend.starts)

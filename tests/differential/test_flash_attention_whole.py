@@ -13,7 +13,7 @@ from support.sweeps import examples
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
 
-WHOLE = "29343"
+WHOLE, BRANCHES = "29343", "pk-fa3-branches"
 PAGE_SIZES = (1, 16, 64)
 MODES = ("draft decode", "verify", "extend v2")
 LENGTHS = ("cache_seqlens_int32", "cu_seqlens_q", "cu_seqlens_k", "max_seq_len_q")
@@ -246,7 +246,12 @@ def test_each_kind_but_those_that_the_host_sizes_goes_without_the_mirror(
     drafts = ["draft of 3 steps, top-k 1", "draft of 3 steps, top-k 4", "draft of 1 steps, top-k 1"]
     for tree in (whole, later):
         assert tree.ask(ask, kinds) == {kind: kind in KEEPING for kind in (*kinds, *drafts)}
-    assert whole.ask(ask, kinds, disable=WHOLE) == patched.ask(ask, kinds)
+    assert whole.ask(ask, kinds, disable=f"{WHOLE},{BRANCHES}") == patched.ask(ask, kinds)
+    # Alone each frees what is its own.
+    freed = {"plain", "top-k 4", *drafts}
+    assert whole.ask(ask, kinds, disable=WHOLE) == {kind: kind not in freed for kind in (*kinds, *drafts)}
+    freed = {*KINDS, *drafts} - {"top-k 4", "latent, top-k 4", drafts[1]}
+    assert whole.ask(ask, kinds, disable=BRANCHES) == {kind: kind not in freed for kind in (*kinds, *drafts)}
     assert {kind for kind, keeps in whole.ask(ask, kinds, disable="31364").items() if not keeps} == {
         drafts[2]
     }
@@ -372,6 +377,34 @@ def test_branches_may_end_where_the_context_does_and_a_graph_may_be_full_or_padd
         assert_branches_same(drawn, planned(later, drawn, "none", small=True), expected)
 
 
+@pytest.mark.parametrize("size", PAGE_SIZES)
+def test_the_steps_of_a_draft_of_branches_share_the_plan_of_their_prefixes(
+    unpatched: DrivenTree, whole: DrivenTree, upstream: DrivenTree, later: DrivenTree, size: int
+) -> None:
+    batches = [
+        {"graph": 4, "rows": [3, 9, 5], "lens": [40, 65, 17]},
+        {"graph": 2, "rows": [8, 1], "lens": [64, 63]},
+        {"graph": 4, "rows": [3, 9, 5, 7], "lens": [CONTEXT - 6] * 4},
+    ]
+    server = {"context": CONTEXT, "requests": REQUESTS, "draft_tokens": 5, "page_size": size} | TOPK
+    session = {"server": server, "graphs": [2, 4], "batches": batches}
+    trees = ((unpatched, whole), (upstream, later)) if size == 1 else ((upstream, later),)
+    for before, after in trees:
+        expected = before.ask("flash_attention.branch_steps", session, mirror=True)
+        actual = after.ask("flash_attention.branch_steps", session, mirror=False)
+        for one, other in zip(actual, expected, strict=True):
+            assert (one["current"], one["in_place"], one["host_reads"]) == (True, True, 0)
+            assert one["tables"] == (1 if size == 1 else len(one["steps"]))
+            for (prefix, branches), (its, their) in zip(one["steps"], other["steps"], strict=True):
+                lens = its["cache_seqlens_int32"]
+                assert prefix["cache_seqlens_int32"] == lens
+                assert own(prefix["page_table"], lens[1], size) == own(its["page_table"], lens[1], size)
+                for name in ("cache_seqlens_int32", "max_seq_len_q", "cu_seqlens_q", "cu_seqlens_k"):
+                    assert branches[name] == their[name], name
+                reach = their["cache_seqlens_int32"][1], size
+                assert own(branches["page_table"], *reach) == own(their["page_table"], *reach)
+
+
 @pytest.mark.parametrize("mode", ["draft decode", "verify"])
 def test_switched_off_branches_are_planned_as_before(
     upstream: DrivenTree, later: DrivenTree, mode: str
@@ -379,7 +412,7 @@ def test_switched_off_branches_are_planned_as_before(
     batches = [{"graph": 4, "rows": [8, 1, 4], "lens": [1, 128, 16]}]
     server = {"context": CONTEXT, "requests": REQUESTS, "draft_tokens": 5, "page_size": 16} | TOPK
     drawn = [{"server": server, "mode": mode, "graphs": [4], "batches": batches, "step": 1}]
-    assert planned(later, drawn, "true", disable=WHOLE) == planned(upstream, drawn, "true")
+    assert planned(later, drawn, "true", disable=f"{WHOLE},{BRANCHES}") == planned(upstream, drawn, "true")
 
 
 @pytest.mark.parametrize("mla", [False, True])

@@ -21,11 +21,14 @@ before_and_after = without_and_with_each(
     "pk-verify-outputs", ["0.5.11", "0.5.12.post1", "0.5.13", "0.5.14", "0.5.15", "0.5.18", "0.5.21"]
 )
 
+# Before 0.5.13 a batch of several branches has the v1 worker.
+of_trees = without_and_with_each("pk-accepted-paths", ["0.5.13", "0.5.14", "0.5.16", "0.5.21"])
+
 
 @st.composite
-def cases(draw: st.DrawFn, *, topk: int = 1) -> Case:
+def cases(draw: st.DrawFn, *, topk: int = 1, least: int = 2) -> Case:
     """Requests whose drafts are often right: there are few tokens to choose from."""
-    rows, tokens = draw(st.integers(1, 5)), draw(st.integers(2, 6))
+    rows, tokens = draw(st.integers(1, 5)), draw(st.integers(least, 6))
 
     def some() -> list[list[int]]:
         token = st.integers(0, VOCABULARY - 1)
@@ -42,6 +45,35 @@ def test_whatever_follows_from_a_verified_chain_is_as_unpatched(
 ) -> None:
     before, after = (tree.ask_many("verified.step", [(case,) for case in drawn]) for tree in before_and_after)
     assert [each["found"] for each in after] == [each["found"] for each in before]
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Case:
+    """Requests whose tokens each follow any one before."""
+    depth = draw(st.integers(2, 4))
+    case = draw(cases(topk=3, least=depth))
+    lens = draw(st.lists(st.integers(1, 30), min_size=len(case["lens"]), max_size=len(case["lens"])))
+    return case | {"depth": depth, "seed": draw(st.integers(0, 999)), "lens": lens}
+
+
+@examples(8)
+@given(st.lists(trees(), min_size=1, max_size=8))
+def test_whatever_follows_from_a_verified_tree_is_as_unpatched(
+    of_trees: tuple[DrivenTree, DrivenTree], drawn: list[Case]
+) -> None:
+    before, after = (tree.ask_many("verified.step", [(case,) for case in drawn]) for tree in of_trees)
+    assert [each["found"] for each in after] == [each["found"] for each in before]
+    for switch in ("pk-verify-outputs", "pk-accepted-paths"):
+        off = of_trees[1].ask_many("verified.step", [(case, switch) for case in drawn])
+        assert [each["found"] for each in off] == [each["found"] for each in before]
+
+
+def test_an_accepted_path_moves_with_few_operations(of_trees: tuple[DrivenTree, DrivenTree]) -> None:
+    case = CHAINS | {"topk": 3, "depth": 3, "seed": 1}
+    before, after = (tree.ask("verified.step", case) for tree in of_trees)
+    assert after["found"] == before["found"]
+    # Without a GPU what a kernel computes is not one launch.
+    assert before["operators"].count("clone") == after["operators"].count("clone") + 2
 
 
 CHAINS: Case = {

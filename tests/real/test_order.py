@@ -45,7 +45,7 @@ def test_patches_that_come_and_go_in_any_order_leave_what_their_set_makes(
     require_made_at_once(tree, releases)
     takes = {status.patch.id for status in releases.plan(REFERENCE).patches if status.state is State.PENDING}
     assert set(recorded(tree)) == takes
-    for name in ("26380", "29343", "32886", "26824"):
+    for name in ("26380", "29343", "pk-fa3-branches", "32886", "26824"):
         api.revert(tree, patches, (name,))
         require_made_at_once(tree, releases)
     api.revert(tree, patches)

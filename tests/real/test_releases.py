@@ -170,8 +170,9 @@ def own_states(journey: Journey, state: str) -> dict[str, str]:
     if journey.tree.version == "0.5.14":
         later += ("25980", "27846", "28039", "28397", "28464", "28465", "28496", "28559")
         later += ("28579", "28633", "28782", "28856", "pk-trtllm-mha-opt-out")
-    # The tail graph is for an earlier form of the draft-extend's runner.
-    return dict.fromkeys(OWN, state) | dict.fromkeys(later, "upstream") | {"pk-tail-graph": NOT}
+    # The tail graph is for an earlier form of the draft-extend's runner, and these have no v1 worker.
+    absent = dict.fromkeys(("pk-tail-graph", "pk-accepted-tokens"), NOT)
+    return dict.fromkeys(OWN, state) | dict.fromkeys(later, "upstream") | absent
 
 
 def upstreams(state: str) -> dict[str, str]:
@@ -536,8 +537,7 @@ def patched_copy(
 ) -> Callable[[Path], CheckoutTree]:
     """Make copies of a tree that patchkit patched, ledger and all."""
     folder = tmp_path_factory.mktemp("patched")
-    # Not the one that all workers share: what drives that leaves folders in it.
-    run("apply", releases.copy(REFERENCE, folder).root, *IDS)
+    releases.copy(REFERENCE, folder, *IDS)
 
     def copy(to: Path) -> CheckoutTree:
         shutil.copytree(folder, to, dirs_exist_ok=True)

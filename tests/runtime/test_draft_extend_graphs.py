@@ -59,3 +59,28 @@ def test_a_draft_with_multimodal_positions_gets_no_graph_that_does_not_copy_them
         speculative_num_draft_tokens=4,
     )
     assert graphs_draft_extend(worker, listed, on_cuda=True) is graphs
+
+
+@pytest.mark.parametrize(
+    ("mirror", "branches", "disable", "graphs"),
+    [
+        (False, True, "", True),
+        # The runner has room for a chain, the backend reads the mirror, or the patch is switched off.
+        (False, False, "", False),
+        (True, True, "", False),
+        (False, True, "pk-tree-extend-graph", False),
+    ],
+)
+def test_a_draft_of_several_branches_gets_a_graph_where_a_tree_fits(
+    monkeypatch: pytest.MonkeyPatch, mirror: bool, branches: bool, disable: str, graphs: bool
+) -> None:
+    monkeypatch.setenv("PATCHKIT_DISABLE", disable)
+    backend: Any = FlashAttentionBackend()
+    vars(backend).update(topk=4, needs_cpu_seq_lens=mirror, use_sliding_window_kv_pool=False)
+    worker: Any = SimpleNamespace(
+        server_args=SimpleNamespace(speculative_token_map=None),
+        draft_runner=PLAIN,
+        draft_extend_attn_backend=backend,
+        speculative_num_draft_tokens=8,
+    )
+    assert graphs_draft_extend(worker, False, on_cuda=True, branches=branches) is graphs

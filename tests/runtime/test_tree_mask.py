@@ -90,6 +90,15 @@ def test_a_tree_with_branches_keeps_its_mask() -> None:
     assert verify_mask(backend("TRTLLMMLABackend"), *full, 1) == (TreeMaskMode.QLEN_ONLY, None)
 
 
+@pytest.mark.parametrize("by_patches", [True, False])
+def test_several_branches_have_a_mask_over_themselves_where_the_patches_plan_them(by_patches: bool) -> None:
+    opted_out: Any = property(lambda _: False) if by_patches else False
+    target = type("FlashAttentionBackend", (), {"topk": 4, "needs_cpu_seq_lens": opted_out})()
+    full = (TreeMaskMode.FULL_MASK, "large")
+    # Upstream's own backend, in 0.5.16, reads the whole mask.
+    assert verify_mask(target, *full, 4) == ((TreeMaskMode.QLEN_ONLY, None) if by_patches else full)
+
+
 def test_another_mode_and_a_switch_leave_it(monkeypatch: pytest.MonkeyPatch) -> None:
     target = backend("TRTLLMMLABackend")
     packed = TreeMaskMode.QLEN_ONLY_BITPACKING

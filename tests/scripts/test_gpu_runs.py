@@ -286,7 +286,7 @@ def test_patches_that_no_run_executed_are_listed_by_whether_they_are_on_by_defau
     save(benchmarks, plain(), ours(reached=others))
     monkeypatch.setattr(gpu_runs, "constructed", lambda: {"0.5.14": frozenset({opted, *others})})
     assert generate_docs.never_run() == (
-        f"No run on a GPU executed code of the default patches {default}, or of the opt-in patches {opted}. "
+        f"No recorded run on a GPU executed code of the default patches {default}, or of the opt-in patches {opted}. "
         f"The patched objects of {opted} were constructed on a CPU."
     )
 

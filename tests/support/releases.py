@@ -85,9 +85,11 @@ OWN = (
     "33758",
     "34238",
     "35546",
+    "pk-accepted-tokens",
     "pk-attention-views",
     "pk-dead-work",
     "pk-draft-slots",
+    "pk-fa3-branches",
     "pk-fa3-draft-extend-graph",
     "pk-fa3-verify-schedule",
     "pk-hybrid-opt-out",
@@ -105,7 +107,7 @@ OWN = (
 OF_LATER_RELEASES = ("29354", "29368", "29792", "33892", "35748", "36140")
 """Patches for what came after the releases that have none."""
 
-OF_LATER_CODE = ("pk-planned-tail-graph",)
+OF_LATER_CODE = ("pk-accepted-paths", "pk-planned-tail-graph", "pk-tree-extend-graph")
 """Patches that have no place in the first of these releases."""
 
 PATCHES: tuple[Patch, ...] = tuple(

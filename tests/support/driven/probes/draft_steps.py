@@ -70,7 +70,13 @@ def replays(kind: str, session: dict[str, Any], mirror: bool) -> dict[str, Any]:
 
 
 def prepare(
-    draft: Any, state: backends.GraphInputs, bs: int, *, mirror: bool = True, in_capture: bool = False
+    draft: Any,
+    state: backends.GraphInputs,
+    bs: int,
+    *,
+    mirror: bool = True,
+    in_capture: bool = False,
+    written: torch.Tensor | None = None,
 ) -> None:
     """Let a draft prepare a graph, through whichever methods the tree's drafts have."""
     batch = backends.forward_batch(
@@ -83,6 +89,7 @@ def prepare(
         seq_lens_sum=state.total if mirror else None,
         req_to_token_pool=SimpleNamespace(req_to_token=draft.attn_backends[0].req_to_token),
         spec_info=backends.spec_info("draft decode"),
+        out_cache_loc=written,
     )
     if not hasattr(draft, "init_forward_metadata_replay_cuda_graph"):
         draft.init_forward_metadata_out_graph(batch, in_capture=in_capture)

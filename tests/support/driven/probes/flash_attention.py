@@ -272,6 +272,49 @@ def branches(session: dict[str, Any], mirror: str, small: bool, disable: str) ->
 
 
 @repeatable
+def branch_steps(session: dict[str, Any], mirror: bool) -> list[dict[str, Any]]:
+    """Capture graphs of a draft of several branches, and return what each step of each replay was given."""
+    _disable("")
+    _compiled_by_nobody()
+    server, graphs = session["server"], session["graphs"]
+    count, topk = server["steps"], server["topk"]
+    with backends.OnCpu():
+        draft = FlashAttentionMultiStepBackend(_runner(_of_runner(server)), topk, count)
+        draft.init_cuda_graph_state(max(graphs), max(graphs) * topk)
+    made = draft.attn_backends[: count - 1]
+
+    def given(step: Any, bs: int) -> tuple[Any, Any]:
+        return step.draft_decode_metadata_topk_normal[bs], step.draft_decode_metadata_topk_expand[bs]
+
+    captured = {}
+    for bs in sorted(graphs, reverse=True):
+        state = backends.GraphInputs(made[0], max(graphs))
+        empty = {"lens": [], "graph": bs}
+        draft_steps.prepare(draft, state, bs, in_capture=True, written=_written(server, empty))
+        captured[bs] = [backends.pointers(each, BRANCH_FIELDS) for step in made for each in given(step, bs)]
+    results = []
+    for batch in session["batches"]:
+        bs = batch["graph"]
+        state = backends.GraphInputs(made[0], max(graphs), batch)
+        reads = backends.HostReads()
+        with reads:
+            draft_steps.prepare(draft, state, bs, mirror=mirror, written=_written(server, batch))
+        places = [backends.pointers(each, BRANCH_FIELDS) for step in made for each in given(step, bs)]
+        results.append(
+            {
+                "steps": [
+                    [backends.fields_of(each, BRANCH_FIELDS) for each in given(step, bs)] for step in made
+                ],
+                "current": all(step.forward_metadata is given(step, bs)[0] for step in made),
+                "in_place": places == captured[bs],
+                "tables": len({given(step, bs)[0].page_table.data_ptr() for step in made}),
+                "host_reads": reads.count,
+            }
+        )
+    return results
+
+
+@repeatable
 def eager_tree(server: dict[str, Any], batch: dict[str, Any], *, mirror: bool, small: bool) -> dict[str, Any]:
     """Plan a verify of several branches without a graph; ``small`` is as in `branches`."""
     _disable("")

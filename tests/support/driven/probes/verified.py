@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import random
 from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
@@ -33,8 +34,10 @@ def _module(name: str, otherwise: Any) -> Any:
 
 _FIRST = _module("eagle_info_v2", eagle_utils)
 _SAMPLES = _FIRST if hasattr(_FIRST, "verify_tree_greedy_func") else eagle_utils
+WIDTH = 40
 # The functions that the workers of later trees share.
 _COMMON = _module("eagle_worker_common", eagle_worker_v2)
+_MOVE_PATHS = getattr(_COMMON, "_finalize_accept_tree_path", None)
 
 
 def _preparing() -> Any:
@@ -71,9 +74,28 @@ def _verify_tree(**given: Any) -> tuple[Any, Any, Any]:
     return tokens, index, numbers
 
 
+def _links(draw: random.Random, rows: int, tokens: int) -> dict[str, torch.Tensor]:
+    """Return the links of random trees, in which every token follows one before it."""
+    after, beside = torch.full((2, rows, tokens), -1).unbind()
+    for row in range(rows):
+        last: dict[int, int] = {}
+        for token in range(1, tokens):
+            parent = draw.randrange(token)
+            (beside if parent in last else after)[row, last.get(parent, parent)] = token
+            last[parent] = token
+    places = torch.arange(rows * tokens).view(rows, tokens)
+    return {
+        "retrieve_index": places,
+        "retrieve_next_token": after.contiguous(),
+        "retrieve_next_sibling": beside.contiguous(),
+    }
+
+
 def _tree(case: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """Return the links of every request's tree: a chain, or a root with leaves where there are several branches."""
+    """Return the links of every request's tree: a chain, or with several branches a random one, or leaves of a root."""
     rows, tokens = len(case["drafts"]), len(case["drafts"][0])
+    if "seed" in case:
+        return _links(random.Random(case["seed"]), rows, tokens)
     after, beside = [-1] * tokens, [-1] * tokens
     if case["topk"] == 1:
         after = [*range(1, tokens), -1]
@@ -92,7 +114,7 @@ def _verify_input(case: dict[str, Any], drafts: torch.Tensor) -> Any:
     vars(made).update(
         draft_token=drafts.flatten(),
         draft_token_num=tokens,
-        spec_steps=tokens - 1,
+        spec_steps=case.get("depth", tokens) - 1,
         topk=case["topk"],
         grammar=None,
         **_tree(case),
@@ -116,6 +138,8 @@ def step(case: dict[str, Any], disable: str = "", *, extends: bool = False) -> d
     setattr(torch, "get_device_module", lambda *_: device)  # noqa: B010
     _SAMPLES.verify_tree_greedy_func = _verify_tree
     _SAMPLES.SIMULATE_ACC_LEN = 0
+    # 34238 asks them.
+    _answering(_SAMPLES, get_tp_group=SimpleNamespace(world_size=1))
     for module in (_SAMPLES, eagle_worker_v2):
         if hasattr(module, "get_spec"):
             module.get_spec = lambda: SimpleNamespace(speculative_use_rejection_sampling=False)
@@ -135,6 +159,10 @@ def step(case: dict[str, Any], disable: str = "", *, extends: bool = False) -> d
         *["mamba2_config", "mambaish_config", "kimi_linear_config"],
     ]
     runner = SimpleNamespace(**dict.fromkeys(configs))
+    moves: list[torch.Tensor] = []
+    cache = SimpleNamespace(move_kv_cache=lambda *given: moves.extend(given))
+    allocator = SimpleNamespace(get_kvcache=lambda: cache)
+    table = torch.arange(rows * WIDTH, dtype=torch.int32).view(rows, WIDTH)
     worker = bare(EAGLEWorkerV2)
     vars(worker).update(
         device="cpu",
@@ -143,19 +171,21 @@ def step(case: dict[str, Any], disable: str = "", *, extends: bool = False) -> d
         speculative_num_draft_tokens=tokens,
         plan_stream=None,
         plan_stream_ctx=nullcontext(),
-        req_to_token_pool=None,
-        token_to_kv_pool_allocator=SimpleNamespace(get_kvcache=lambda: None),
+        req_to_token_pool=SimpleNamespace(req_to_token=table),
+        token_to_kv_pool_allocator=allocator,
         _target_worker=SimpleNamespace(
             model_runner=runner, forward_batch_generation=lambda *_, **__: forwarded
         ),
-        _finalize_accept_tree_path=lambda *given: given[3],
     )
     if hasattr(_COMMON, "eagle_prepare_for_verify"):
         _COMMON.eagle_prepare_for_verify = lambda *_: (SimpleNamespace(), True)
         # A model without such states.
         _COMMON.commit_mamba_states_after_verify = lambda *_: None
-    if hasattr(_COMMON, "_finalize_accept_tree_path"):
-        _COMMON._finalize_accept_tree_path = lambda *given, **_: given[3]
+    stays = "seed" not in case
+    if stays:
+        worker._finalize_accept_tree_path = lambda *given: given[3]
+    if _MOVE_PATHS is not None:
+        _COMMON._finalize_accept_tree_path = (lambda *given, **_: given[3]) if stays else _MOVE_PATHS
     sampling = SimpleNamespace(
         is_all_greedy=not case.get("sampled", False),
         acc_additive_penalties=None,
@@ -164,9 +194,10 @@ def step(case: dict[str, Any], disable: str = "", *, extends: bool = False) -> d
     )
     batch = SimpleNamespace(
         seq_lens=torch.tensor(case["lens"]),
-        req_pool_indices=None,
+        req_pool_indices=torch.arange(rows).flip(0),
+        req_to_token_pool=SimpleNamespace(req_to_token=table),
         input_ids=drafts.flatten(),
-        out_cache_loc=None,
+        out_cache_loc=torch.arange(rows * tokens) + WIDTH * rows,
         device="cpu",
         spec_info=verify_input,
         forward_mode=ForwardMode.TARGET_VERIFY,
@@ -178,6 +209,8 @@ def step(case: dict[str, Any], disable: str = "", *, extends: bool = False) -> d
     with operators:
         result: Any = worker.verify(batch)
         selected = _selected(result, tokens, case["lens"] if extends else [])
+        if moves:
+            selected |= {"to": moves[0], "from": moves[1], "states": result.logits_output.hidden_states}
         result.copy_done = event
         result.logits_output.hidden_states = None
         result.copy_to_cpu(return_logprob=False)
