@@ -1,0 +1,60 @@
+"""A draft as a head graph prepares its verify as the tree's own does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.driven.fixtures import without_and_with
+from support.sweeps import examples
+
+if TYPE_CHECKING:
+    from support.driven.trees import DrivenTree
+    from support.releases import Releases
+
+Both = tuple["DrivenTree", "DrivenTree"]
+CASE = {"draft_tokens": 4, "captured": [1, 2, 4]}
+
+
+@pytest.fixture(scope="module", params=["0.5.11", "0.5.12", "0.5.12.post1"])
+def before_and_after(request: pytest.FixtureRequest, releases: Releases) -> Both:
+    # With the former, FlashAttention-3 plans without the mirror.
+    return without_and_with(releases, request.param, "31364", "pk-head-graph")
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> dict[str, Any]:
+    """Requests with room for their drafts; each batch is another one."""
+    count = draw(st.integers(1, 4))
+    return {
+        "rows": draw(st.permutations(range(1, 12)))[:count],
+        "lens": draw(st.lists(st.integers(1, 40), min_size=count, max_size=count)),
+    }
+
+
+def ran(both: Both, case: dict[str, Any], drawn: list[dict[str, Any]], off: str = "") -> tuple[int, int]:
+    """Compare all but the number of heads, and return that."""
+    was, result = (
+        tree.ask("head_graphs.verified", case, drawn, disabled)
+        for tree, disabled in zip(both, ["", off], strict=True)
+    )
+    counts = was.pop("heads"), result.pop("heads")
+    assert result == was
+    return counts
+
+
+@pytest.mark.parametrize("backend", ["triton", "fa3"])
+@examples(8)
+@given(
+    drawn=st.lists(steps(), min_size=1, max_size=8),
+    tokens=st.integers(3, 5),
+    hot=st.booleans(),
+    shares=st.booleans(),
+)
+def test_a_head_prepares_what_a_draft_and_a_verify_do(  # noqa: PLR0917
+    before_and_after: Both, backend: str, drawn: list[dict[str, Any]], tokens: int, hot: bool, shares: bool
+) -> None:
+    case = CASE | {"backend": backend, "draft_tokens": tokens, "hot": hot, "shares": shares}
+    assert ran(before_and_after, case, drawn) == (0, len(drawn))
