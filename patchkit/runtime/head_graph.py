@@ -36,6 +36,7 @@ from .step_inputs import note_ahead
 from .streams import current_handle
 from .switches import disabled
 from .triton_attention import is_plain_triton
+from .verify_outputs import bonus_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -309,11 +310,12 @@ def run_head(worker: Any, batch: Any, verify_input: Callable[..., Any]) -> Any:
     requests, width = lens.shape[0], heads.width
     count = requests * width
     bonus = getattr(drafted, "bonus_tokens", None)
+    bonus = drafted.verified_id if bonus is None else bonus
     copies = [
         (heads.lens[:requests], lens),
         (heads.rows[:requests], rows),
         (heads.index[:requests], drafted.topk_index),
-        (heads.bonus[:requests], drafted.verified_id if bonus is None else bonus),
+        (heads.bonus[:requests], bonus_as(bonus, torch.int64)),
     ]
     if heads.states is not None:
         copies.append((heads.states[:requests], drafted.hidden_states))

@@ -31,6 +31,7 @@ def steps(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "rows": draw(st.permutations(range(1, 12)))[:count],
         "lens": draw(st.lists(st.integers(1, 40), min_size=count, max_size=count)),
+        "then": draw(st.sampled_from([*[None] * 4, "tokens", "positions", "states", "eager"])),
     }
 
 
@@ -58,3 +59,19 @@ def test_a_head_prepares_what_a_draft_and_a_verify_do(  # noqa: PLR0917
 ) -> None:
     case = CASE | {"backend": backend, "draft_tokens": tokens, "hot": hot, "shares": shares}
     assert ran(before_and_after, case, drawn) == (0, len(drawn))
+
+
+@pytest.mark.parametrize("backend", ["triton", "fa3"])
+@pytest.mark.parametrize("switched", ["pk-head-graph", "pk-step-inputs", "pk-triton-replay"])
+def test_switched_off_no_draft_is_a_head(before_and_after: Both, backend: str, switched: str) -> None:
+    drawn = [{"rows": [3, 5, 1], "lens": [9, 30, 2]}] * 2
+    assert ran(before_and_after, CASE | {"backend": backend}, drawn, switched) == (0, 0)
+
+
+@pytest.mark.parametrize("backend", ["triton", "fa3"])
+def test_where_requests_may_ask_for_hidden_states_no_draft_is_a_head(
+    before_and_after: Both, backend: str
+) -> None:
+    drawn = [{"rows": [3, 5, 1], "lens": [9, 30, 2]}] * 2
+    case = CASE | {"backend": backend, "returns_states": True}
+    assert ran(before_and_after, case, drawn) == (0, 0)

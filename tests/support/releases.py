@@ -90,6 +90,7 @@ OWN = (
     "pk-draft-slots",
     "pk-fa3-draft-extend-graph",
     "pk-fa3-verify-schedule",
+    "pk-head-graph",
     "pk-hybrid-opt-out",
     "pk-linear-launches",
     "pk-small-launches",

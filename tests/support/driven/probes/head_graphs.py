@@ -18,7 +18,6 @@ from sglang.srt.speculative import eagle_utils
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 from sglang.srt.speculative.eagle_utils import TreeMaskMode
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker
-from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
 from . import attention_backends as backends
 from . import flash_attention, forward_batches, repeatable
@@ -144,8 +143,7 @@ def _target(case: dict[str, Any], makes: Any, backend: Any) -> Any:
         **more,
     )
     made: Any = bare(CudaGraphRunner)
-    model = SimpleNamespace(**vars(makes), attn_backend_of_target=backend)
-    model.attn_backend = backend
+    model = SimpleNamespace(**vars(makes) | {"attn_backend": backend})
     vars(made).update(
         model_runner=model,
         buffers=buffers,
@@ -211,9 +209,7 @@ def _read(target: Any, size: int) -> dict[str, Any]:
         "rows": own.req_pool_indices[:count].tolist(),
         "lens": lens,
         "padding": own.out_cache_loc[tokens : size * width].tolist(),
-        "attended": [
-            slots.tolist() for slots in _attended(backend, size, "target_verify_metadata")[:count]
-        ],
+        "attended": [slots.tolist() for slots in _attended(backend, size, "target_verify_metadata")[:count]],
         "masks": masks,
     }
 
@@ -224,7 +220,9 @@ def _runner(case: dict[str, Any], worker: Any, backend: Any) -> Any:
     drafts.set_dp_buffer_len = drafts.set_is_extend_in_batch = lambda *_: None
     drafts.set_global_graph_memory_pool = drafts.get_global_graph_memory_pool = lambda *_: None
     size = max(sizes)
-    wide = {name: torch.zeros(size, dtype=torch.int64) for name in ("input_ids", "req_pool_indices", "positions")}
+    wide = {
+        name: torch.zeros(size, dtype=torch.int64) for name in ("input_ids", "req_pool_indices", "positions")
+    }
     narrow = {
         name: torch.ones(size, dtype=torch.int32) for name in ("seq_lens", "seq_lens_cpu", "extend_seq_lens")
     }
@@ -334,45 +332,57 @@ def _poison(worker: Any) -> None:
             getattr(target.attn_backend, name).fill_(POISON)
 
 
+def _planned_eagerly(backend: Any, count: int) -> dict[str, Any]:
+    """Return what a backend has planned for a verify without a graph."""
+    plan = backend.forward_metadata
+    if not isinstance(backend, TritonAttnBackend):
+        attended = [plan.page_table[row, : plan.cache_seqlens_int32[row]].tolist() for row in range(count)]
+        return {"attended": attended}
+    starts, tokens = plan.kv_indptr.tolist(), plan.max_extend_len
+    masks = []
+    for row in range(count):
+        length, start = starts[row + 1] - starts[row], int(plan.mask_indptr[row])
+        part = plan.custom_mask[start : start + tokens * (length + tokens)].view(tokens, length + tokens)
+        masks.append(part[:, length:].int().tolist())
+    return {"starts": starts, "attended": plan.kv_indices[: starts[-1]].tolist(), "masks": masks}
+
+
 @repeatable
 def verified(case: dict[str, Any], steps: list[dict[str, Any]], disable: str = "") -> dict[str, Any]:
     """Draft and verify each batch; return what each verify reads and is made of, and what the drafts have written.
 
-    With ``shares`` the draft's buffers are in the memory of the target's. A step may ``alter`` an input of its verify
-    between the two.
+    With ``shares`` the draft's buffers are in the memory of the target's. ``then`` says what a step does between the
+    two: it gives the verify other ``tokens`` or ``positions``, asks for other hidden states, or for no graph.
     """
     os.environ["PATCHKIT_DISABLE"] = disable
     worker, made = _worker(case), []
     forward_batches._serve(enable_mamba_extra_buffer=lambda: False)
     _interpreted()
     target = worker.target_worker.model_runner.graph_runner
-    ran = []
+    target.capture = lambda: None
+    names = ("retrieve_index", "retrieve_next_token", "retrieve_next_sibling", "draft_token", "positions")
+    names += ("spec_steps", "topk", "draft_token_num", "retrieve_cum_len", "seq_lens_sum")
     for number, step in enumerate(steps):
         _poison(worker)
-        batch = _batch(step, number)
-        verify = worker.draft(batch)
-        batch.spec_info = verify
-        altered = step.get("alter")
-        if altered == "hidden mode":
-            target.capture = lambda: None
+        batch, then = _batch(step, number), step.get("then")
+        batch.spec_info = verify = worker.draft(batch)
+        found = {name: backends.plain(getattr(verify, name)) for name in names}
+        if then == "tokens":
+            verify.draft_token = verify.draft_token + 1
+        elif then == "positions":
+            verify.positions = verify.positions + 1
+        elif then == "states":
             target.capture_hidden_mode = CaptureHiddenMode.LAST
-            target.can_run = lambda _: True
-        elif altered:
-            setattr(verify, altered, getattr(verify, altered) + 1)
-        if altered == "positions":
-            verify.positions = verify.positions.clone()
-        planned, graph = verify.prepare_for_v2_verify(worker.req_to_token_pool, batch, worker.target_worker)
+        target.can_run = lambda _, then=then: then != "eager"
+        with backends.OnCpu():
+            planned, graph = verify.prepare_for_v2_verify(
+                worker.req_to_token_pool, batch, worker.target_worker
+            )
         if graph:
             target.replay(planned, skip_attn_backend_init=True)
-        links = ("retrieve_index", "retrieve_next_token", "retrieve_next_sibling", "draft_token", "positions")
-        made.append(
-            {name: backends.plain(getattr(verify, name)) for name in links}
-            | {
-                name: getattr(verify, name)
-                for name in ("spec_steps", "topk", "draft_token_num", "retrieve_cum_len", "seq_lens_sum")
-            }
-            | {"slots": backends.plain(planned.out_cache_loc), "graph": graph}
-        )
+        else:
+            target.read.append(_planned_eagerly(target.attn_backend, len(step["rows"])))
+        made.append(found | {"slots": backends.plain(planned.out_cache_loc), "graph": graph})
     heads = getattr(worker.cuda_graph_runner, "patchkit_heads", None)
     return {
         "verifies": made,
@@ -380,6 +390,4 @@ def verified(case: dict[str, Any], steps: list[dict[str, Any]], disable: str = "
         # The first slot is that of padding.
         "cache": worker.draft_runner.cache[1:].tolist(),
         "heads": 0 if heads is None else heads.steps[True],
-        "algorithm": SpeculativeAlgorithm.EAGLE.name,
-        "ran": ran,
     }
