@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from support.releases import Releases
 
 Both = tuple["DrivenTree", "DrivenTree"]
+# What a verify is prepared for as before.
+OTHERS = {"tokens", "positions", "states"}
 CASE = {"draft_tokens": 4, "captured": [1, 2, 4]}
 
 
@@ -31,7 +33,7 @@ def steps(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "rows": draw(st.permutations(range(1, 12)))[:count],
         "lens": draw(st.lists(st.integers(1, 40), min_size=count, max_size=count)),
-        "then": draw(st.sampled_from([*[None] * 4, "tokens", "positions", "states", "eager"])),
+        "then": draw(st.sampled_from([*[None] * 4, *sorted(OTHERS), "eager"])),
     }
 
 
@@ -42,7 +44,10 @@ def ran(both: Both, case: dict[str, Any], drawn: list[dict[str, Any]], off: str 
         for tree, disabled in zip(both, ["", off], strict=True)
     )
     counts = was.pop("heads"), result.pop("heads")
+    prepared = was.pop("prepared"), result.pop("prepared")
     assert result == was
+    kept = [number for number, step in enumerate(drawn) if step.get("then") in OTHERS]
+    assert prepared[1] == (kept if counts[1] else prepared[0])
     return counts
 
 

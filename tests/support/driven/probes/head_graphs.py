@@ -360,6 +360,13 @@ def verified(case: dict[str, Any], steps: list[dict[str, Any]], disable: str = "
     _interpreted()
     target = worker.target_worker.model_runner.graph_runner
     target.capture = lambda: None
+    asks, prepared = target.recapture_if_needed, []
+
+    def noting(batch: Any) -> None:
+        prepared.append(number)
+        asks(batch)
+
+    target.recapture_if_needed = noting
     names = ("retrieve_index", "retrieve_next_token", "retrieve_next_sibling", "draft_token", "positions")
     names += ("spec_steps", "topk", "draft_token_num", "retrieve_cum_len", "seq_lens_sum")
     for number, step in enumerate(steps):
@@ -390,4 +397,6 @@ def verified(case: dict[str, Any], steps: list[dict[str, Any]], disable: str = "
         # The first slot is that of padding.
         "cache": worker.draft_runner.cache[1:].tolist(),
         "heads": 0 if heads is None else heads.steps[True],
+        # The steps in which the tree prepared the replay of the verify.
+        "prepared": prepared,
     }
