@@ -363,8 +363,9 @@ def is_prepared(runner: Any, batch: Any) -> bool:
     if made is None:
         return False
     delattr(batch.spec_info, _MADE)
+    same_runner = made.head.target() is runner
     if (
-        runner is not made.head.target()
+        not same_runner
         or made.stream != current_handle(batch.seq_lens.device)
         or batch.capture_hidden_mode != runner.capture_hidden_mode
         or any(getattr(batch, name) is not value for name, value in made.inputs.items())

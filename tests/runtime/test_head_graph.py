@@ -529,7 +529,7 @@ def test_a_rank_that_times_its_drafts_replays_what_the_others_do() -> None:
 
 def test_a_draft_without_hidden_states_has_a_head() -> None:
     server = Server(runner__buffers__hidden_states=None)
-    server.forward = lambda batch: (None, None, batch.spec_info.topk_index.repeat(1, WIDTH - 1))  # type: ignore[assignment,method-assign]
+    server.forward = lambda batch: (None, None, batch.spec_info.topk_index.repeat(1, WIDTH - 1))  # type: ignore[method-assign]
     assert step(server.capture_all(), spec_info__hidden_states=None) is not None
 
 

@@ -282,7 +282,7 @@ def _worker(case: dict[str, Any]) -> Any:
     eagle_utils.sgl_build_tree_kernel_efficient = _build
     worker: Any = bare(EagleDraftWorker)
     table = makes.req_to_token_pool.req_to_token
-    draft = _Draft(makes, int(table.max()) + 1)
+    draft: Any = _Draft(makes, int(table.max()) + 1)
     draft.draft_attn_backend = draft_backend
     draft.model_config = SimpleNamespace(vocab_size=VOCABULARY, model_is_mrope=False)
     generator = torch.Generator().manual_seed(7)
@@ -367,8 +367,10 @@ def verified(case: dict[str, Any], steps: list[dict[str, Any]], disable: str = "
         asks(batch)
 
     target.recapture_if_needed = noting
-    names = ("retrieve_index", "retrieve_next_token", "retrieve_next_sibling", "draft_token", "positions")
-    names += ("spec_steps", "topk", "draft_token_num", "retrieve_cum_len", "seq_lens_sum")
+    names = (
+        *("retrieve_index", "retrieve_next_token", "retrieve_next_sibling", "draft_token", "positions"),
+        *("spec_steps", "topk", "draft_token_num", "retrieve_cum_len", "seq_lens_sum"),
+    )
     for number, step in enumerate(steps):
         _poison(worker)
         batch, then = _batch(step, number), step.get("then")
