@@ -80,3 +80,17 @@ def test_where_requests_may_ask_for_hidden_states_no_draft_is_a_head(
     drawn = [{"rows": [3, 5, 1], "lens": [9, 30, 2]}] * 2
     case = CASE | {"backend": backend, "returns_states": True}
     assert ran(before_and_after, case, drawn) == (0, 0)
+
+
+@examples(3)
+@given(
+    lens=st.lists(st.integers(1, 40), min_size=1, max_size=3),
+    width=st.integers(2, 5),
+    seed=st.integers(0, 99),
+)
+def test_a_verify_by_triton_reads_no_mask_over_the_context(
+    before_and_after: Both, lens: list[int], width: int, seed: int
+) -> None:
+    whole, poisoned = before_and_after[1].ask("head_graphs.attended", lens, width, seed)
+    assert poisoned == whole
+    assert any(value for row in whole for head in row for value in head)

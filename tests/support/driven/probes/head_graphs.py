@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from sglang.srt.layers.attention.flashattention_backend import FlashAttentionMultiStepBackend
 from sglang.srt.layers.attention.triton_backend import TritonAttnBackend, TritonMultiStepDraftBackend
+from sglang.srt.layers.attention.triton_ops.extend_attention import extend_attention_fwd
 from sglang.srt.layers.logits_processor import LogitsProcessorOutput
 from sglang.srt.model_executor import cuda_graph_runner
 from sglang.srt.model_executor.cuda_graph_runner import CudaGraphRunner, DecodeInputBuffers
@@ -402,3 +403,44 @@ def verified(case: dict[str, Any], steps: list[dict[str, Any]], disable: str = "
         # The steps in which the tree prepared the replay of the verify.
         "prepared": prepared,
     }
+
+
+def attended(lens: list[int], width: int, seed: int) -> list[Any]:
+    """Verify chains by Triton's own kernel, with the whole mask of a tree and with one that is poison over the context.
+
+    Return both outputs.
+    """
+    count, dim = len(lens), 16
+    generator = torch.Generator().manual_seed(seed)
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator)
+
+    query, keys, values = (drawn(count * width, 1, dim) for _ in range(3))
+    cache = drawn(2, sum(lens) + 1, 1, dim)
+    starts, masks = [
+        torch.tensor([0, *each]).cumsum(0) for each in (lens, [width * (at + width) for at in lens])
+    ]
+    whole = torch.ones(int(masks[-1]), dtype=torch.uint8)
+    places = torch.zeros((3, count, width), dtype=torch.int64)
+    positions = torch.zeros(count * width, dtype=torch.int64)
+    _build(
+        None, None, torch.tensor(lens), whole, positions, *places, None, None, width, TreeMaskMode.FULL_MASK
+    )
+    poisoned = torch.zeros_like(whole)
+    for request, length in enumerate(lens):
+        part = slice(int(masks[request]), int(masks[request + 1]))
+        into, given = (mask[part].view(width, length + width) for mask in (poisoned, whole))
+        into[:, length:] = given[:, length:]
+    outputs = []
+    for mask in (whole, poisoned):
+        output = torch.zeros_like(query)
+        extend_attention_fwd(
+            *(query, keys, values, output, *cache),
+            torch.arange(count + 1) * width,
+            starts.to(torch.int32),
+            torch.arange(sum(lens)) + 1,
+            *(mask, True, masks, width, 1.0, 1.0),
+        )
+        outputs.append(output.tolist())
+    return outputs
