@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _PATCH = "pk-head-graph"
 _HEADS, _MADE = "patchkit_heads", "patchkit_made_by_head"
+_STEPS = {"FlashAttentionMultiStepBackend", "TritonMultiStepDraftBackend"}
 # What a head fills in a draft's place, and what a draft of one chain does not read.
 _BUFFERS = {
     *("input_ids", "req_pool_indices", "out_cache_loc", "positions", "hidden_states", "topk_p", "topk_index"),
@@ -170,18 +171,15 @@ class _Heads(StepGraphs[_Head]):
 
 def _obstacle(runner: Any, batch: Any) -> str | None:
     """Return why the drafts of ``runner`` cannot run as heads, None if they can."""
-    if not is_released(runner):
-        # It need not have what is read below.
-        return "its runner or worker is a class of its own"
-    worker = runner.eagle_worker
-    target = target_of(worker)
-    if target is None:
-        return "the target has no graphs"
+    worker = getattr(runner, "eagle_worker", None)
+    if not is_released(runner) or type(target := target_of(worker)).__name__ != "CudaGraphRunner":
+        # These need not have what is read below.
+        return "its runner or worker, or the target's runner, is a class of its own"
     if names := _names_of_fork(worker, runner, target):
         return f"the worker's draft or verify has code of its own ({', '.join(sorted(names))})"
     off = [name for name in (_PATCH, "pk-step-inputs", "pk-triton-replay") if disabled(name)]
     args, model = runner.model_runner.server_args, target.model_runner
-    width = runner.speculative_num_steps + 1
+    width, steps = runner.speculative_num_steps + 1, runner.draft_attn_backend
     found = {
         f"{', '.join(off)} is disabled": bool(off),
         "ranks of a tensor-parallel group have not run it": group_of(runner).world_size > 1,
@@ -192,9 +190,8 @@ def _obstacle(runner: Any, batch: Any) -> str | None:
         "the pool is not contiguous": not batch.req_to_token_pool.req_to_token.is_contiguous(),
         "batches are to give the same results": bool(getattr(args, "enable_deterministic_inference", False)),
         "requests are sparse": getattr(model, "hisparse_coordinator", None) is not None,
-        "its backends are neither plain Triton nor plain FlashAttention-3": not all(
-            map(_plans_on_device, (target.attn_backend, *runner.draft_attn_backend.attn_backends))
-        ),
+        "its backends are neither plain Triton nor plain FlashAttention-3": type(steps).__name__ not in _STEPS
+        or not all(map(_plans_on_device, (target.attn_backend, *steps.attn_backends))),
         **obstacles(runner, batch, _BUFFERS),
     }
     return next((why for why, holds in found.items() if holds), None)

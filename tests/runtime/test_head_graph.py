@@ -79,7 +79,7 @@ class TritonAttnBackend:
         assert replay_triton_verify(self, rows, lens, given[-1])  # type: ignore[arg-type]
 
 
-class Steps:
+class TritonMultiStepDraftBackend:
     """Plans the steps of a draft: the slots that each request has."""
 
     def __init__(self, table: torch.Tensor) -> None:
@@ -116,7 +116,7 @@ class Server:
         self.table = torch.arange(ROWS * CONTEXT, dtype=torch.int32).view(ROWS, CONTEXT) - CONTEXT
         # The first row is that of padding.
         self.table[0] = 0
-        self.backend, self.steps = TritonAttnBackend(self.table), Steps(self.table)
+        self.backend, self.steps = TritonAttnBackend(self.table), TritonMultiStepDraftBackend(self.table)
         self.written: list[tuple[list[int], list[int]]] = []
         largest = max(SIZES)
 
@@ -357,6 +357,8 @@ def test_a_chain_is_a_tree_of_one_branch() -> None:
         {"backend__extend_attention_fwd": _reading_all},
         {"target__attn_backend": SimpleNamespace()},
         {"steps__attn_backends": [SimpleNamespace()]},
+        {"runner__draft_attn_backend": SimpleNamespace()},
+        {"target_worker__model_runner__graph_runner": SimpleNamespace()},
         {"pool__free_slots": list(range(ROWS))},
         {"pool__req_to_token": torch.zeros(CONTEXT, ROWS, dtype=torch.int32).T},
     ],
