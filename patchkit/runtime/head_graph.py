@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
+from bisect import bisect_left
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -146,11 +147,12 @@ class _Heads(StepGraphs[_Head]):
     def for_step(self, worker: Any, batch: Any) -> int | None:
         """Return the size of the head for a batch, None if it has what no head is for."""
         drafted, lens, target = batch.spec_info, batch.seq_lens, target_of(worker)
-        requests = lens.shape[0]
-        size = min((each for each in self.by_size if each >= requests), default=None)
+        requests, runner = lens.shape[0], worker.cuda_graph_runner
+        size: int = requests
+        if not runner.disable_padding and requests <= runner.max_bs:
+            size = runner.capture_bs[bisect_left(runner.capture_bs, requests)]
         if (
-            size is None
-            or (worker.cuda_graph_runner.disable_padding and size != requests)
+            size not in self.by_size
             or not batch.forward_mode.is_decode()
             or getattr(batch, "global_num_tokens", None) is not None
             or worker.plan_stream is not None
@@ -171,7 +173,7 @@ class _Heads(StepGraphs[_Head]):
 
 def _obstacle(runner: Any, batch: Any) -> str | None:
     """Return why the drafts of ``runner`` cannot run as heads, None if they can."""
-    worker = getattr(runner, "eagle_worker", None)
+    worker: Any = getattr(runner, "eagle_worker", None)
     if not is_released(runner) or type(target := target_of(worker)).__name__ != "CudaGraphRunner":
         # These need not have what is read below.
         return "its runner or worker, or the target's runner, is a class of its own"

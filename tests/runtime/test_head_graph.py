@@ -154,6 +154,7 @@ class Server:
             eagle_worker=self,
             model_runner=self.draft_runner,
             capture_bs=SIZES,
+            max_bs=max(SIZES),
             num_tokens_per_bs=1,
             speculative_num_steps=WIDTH - 1,
             seq_len_fill_value=1,
