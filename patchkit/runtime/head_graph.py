@@ -180,7 +180,6 @@ def _obstacle(runner: Any, batch: Any) -> str | None:
     if names := _names_of_fork(worker, runner, target):
         return f"the worker's draft or verify has code of its own ({', '.join(sorted(names))})"
     off = [name for name in (_PATCH, "pk-step-inputs", "pk-triton-replay") if disabled(name)]
-    args, model = runner.model_runner.server_args, target.model_runner
     width, steps = runner.speculative_num_steps + 1, runner.draft_attn_backend
     found = {
         f"{', '.join(off)} is disabled": bool(off),
@@ -190,8 +189,7 @@ def _obstacle(runner: Any, batch: Any) -> str | None:
         "the target has a buffer of its own": has_others(target.buffers, _TARGETS),
         "the pool has no row for padding": 0 in getattr(batch.req_to_token_pool, "free_slots", [0]),
         "the pool is not contiguous": not batch.req_to_token_pool.req_to_token.is_contiguous(),
-        "batches are to give the same results": bool(getattr(args, "enable_deterministic_inference", False)),
-        "requests are sparse": getattr(model, "hisparse_coordinator", None) is not None,
+        "requests are sparse": getattr(target.model_runner, "hisparse_coordinator", None) is not None,
         "its backends are neither plain Triton nor plain FlashAttention-3": type(steps).__name__ not in _STEPS
         or not all(map(_plans_on_device, (target.attn_backend, *steps.attn_backends))),
         **obstacles(runner, batch, _BUFFERS),
@@ -218,6 +216,7 @@ def _plans_on_device(backend: Any) -> bool:
     if is_plain_triton(backend):
         kernel = getattr(backend, "extend_attention_fwd", None)
         skips = kernel and inspect.signature(kernel).parameters.get("skip_prefix_custom_mask")
+        # The kernel of deterministic inference reads all of it.
         return bool(skips and skips.default is True) and not getattr(backend, "enable_deterministic", False)
     return is_plain(backend) and not getattr(backend, "needs_cpu_seq_lens", True)
 
