@@ -675,7 +675,7 @@ def benched() -> str:
         lines = []
         for batch in found.answer.batches:
             at = "({:.3f} to {:.3f})".format(*batch.interval) if batch.interval else ""
-            busy = " / ".join(f"{cost.gpu_busy:.0%}" for cost in batch.costs if cost) or NEVER
+            busy = " / ".join(f"{cost.gpu_busy:.0%}" if cost else NEVER for cost in batch.costs)
             gain = "none" if batch.interval else "not known"
             if found.differs(batch):
                 gain = f"{abs(1 - batch.ratio):.1%} {'less' if batch.ratio < 1 else 'more'}"

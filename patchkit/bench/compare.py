@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchkit.bench.command import batch_of, usual_prompts
-from patchkit.bench.figures import accept_length, gain_of, judged, lower_quartile, resampled_interval
+from patchkit.bench.figures import accept_length, fastest, gain_of, judged, resampled_interval
 from patchkit.bench.gpus import fits_beside
 from patchkit.bench.recorded import BatchComparison, StepCost
 from patchkit.bench.server import ServerError
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # Runs of each batch that are not timed: kernels compile and caches fill, and tokens are compared.
 WARM_UP = 2
-# Pairs of runs of each batch, at most; eight are the fewest that give an interval.
-_PAIRS = 40
+# Pairs of runs of each batch, at most.
+_PAIRS = 100
 # Batches in a profile: the prefill, and enough decode steps after the profiler's own start-up.
 _PROFILED = 28
 # Seconds that a profile is likely to take, and for the memory of a server that has ended to be free.
@@ -64,13 +64,13 @@ class _Timed:
         """The milliseconds of a step in each run."""
         # All start together, so that the last one to end takes part in each step.
         steps = max(reply.steps or len(reply.tokens) - 1 for reply in self.replies[0])
-        first = lower_quartile(self.first_tokens)
+        first = fastest(self.first_tokens)
         return [(seconds - first) / steps * 1000 for seconds in self.seconds]
 
     @property
     def rate(self) -> float:
         """Tokens per second."""
-        return sum(len(reply.tokens) for reply in self.replies[0]) / lower_quartile(self.seconds)
+        return sum(len(reply.tokens) for reply in self.replies[0]) / fastest(self.seconds)
 
 
 class Race:
@@ -190,7 +190,7 @@ class Race:
         runs = tuple(zip(*zip(first.runs_ms, second.runs_ms, strict=False), strict=True))
 
         def step(side: int, pairs: Sequence[int]) -> float:
-            return lower_quartile([runs[side][pair] for pair in pairs])
+            return fastest([runs[side][pair] for pair in pairs])
 
         def ratio_of(pairs: Sequence[int]) -> float:
             return step(1, pairs) / step(0, pairs)
@@ -219,7 +219,7 @@ def _cost(timed: _Timed) -> StepCost | None:
     if found is None:
         return None
     # The profiler lengthens a step, and not the GPU's part of it.
-    busy = min(1.0, found.busy_milliseconds / lower_quartile(timed.runs_ms))
+    busy = min(1.0, found.busy_milliseconds / fastest(timed.runs_ms))
     return StepCost(busy, found.synchronisations, found.copies_to_host, found.launches)
 
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# Of a 95 % interval: the share at either end, and how often pairs are drawn again; with fewer there is none.
-_TAIL, _RESAMPLES, _FEWEST = 0.025, 2000, 8
+# Of a 95 % interval: the share at either end, and how often pairs are drawn again; with fewer there is none, since an
+# interval of so few fastest ones would be too narrow.
+_TAIL, _RESAMPLES, _FEWEST = 0.025, 2000, 24
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(r"(?P<indent>\s*)(?P<error>[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b.*)")
 _COMPLAINT = re.compile(
@@ -48,16 +49,17 @@ class TokenDifference:
     of: int
 
 
-def lower_quartile(values: Sequence[float]) -> float:
-    """Return the value that a quarter of one or more values fall below.
+def fastest(values: Sequence[float]) -> float:
+    """Return the mean of the smallest eighth of one or more values, of the smallest alone if they are fewer than 16.
 
-    What else runs on a host only ever lengthens a run: the faster ones come out again, a mean or a median does not.
+    What else runs on a host, or on the other thread of a core, only ever lengthens a run: the fastest ones come out
+    again, a mean or a median does not.
     """
-    return statistics.quantiles(values, n=4, method="inclusive")[0] if len(values) > 1 else values[0]
+    return statistics.mean(sorted(values)[: max(1, len(values) // 8)])
 
 
 def resampled_interval(pairs: int, figure: Callable[[Sequence[int]], float]) -> tuple[float, float] | None:
-    """Return the 95 % interval of a figure of pairs, given their numbers; None with fewer than eight pairs.
+    """Return the 95 % interval of a figure of pairs, given their numbers; None with fewer than 24 pairs.
 
     The bootstrap: ends are quantiles of the figure of as many pairs, drawn with replacement; the same ones each time.
     """

@@ -24,7 +24,6 @@ from .flash_attention import is_plain
 from .step_graphs import (
     StepGraphs,
     capture_beside,
-    group_of,
     has_others,
     having,
     names_of_fork,
@@ -183,7 +182,6 @@ def _obstacle(runner: Any, batch: Any) -> str | None:
     width, steps = runner.speculative_num_steps + 1, runner.draft_attn_backend
     found = {
         f"{', '.join(off)} is disabled": bool(off),
-        "ranks of a tensor-parallel group have not run it": group_of(runner).world_size > 1,
         "the draft is no chain": worker.speculative_num_draft_tokens != width,
         "the target has no graphs of as many tokens a request": width_of(target) != width,
         "the target has a buffer of its own": has_others(target.buffers, _TARGETS),

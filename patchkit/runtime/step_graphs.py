@@ -29,6 +29,7 @@ _OPTIONS = {
     "attn_cp_size": "ranks share a context",
     "dcp_size": "ranks share a context",
     "pp_size": "ranks share the layers",
+    "tp_size": "ranks of a tensor-parallel group have not run it",
 }
 _UNSET = {"None", "False", "0", "1", "none"}
 _TARGETS = {"CudaGraphRunner", "DecodeCudaGraphRunner"}
@@ -96,11 +97,6 @@ def outputs_of(runner: Any) -> Mapping[Any, Any]:
 def is_in_segments(backend: Any) -> bool:
     """Return whether what captures a runner's graphs captures a forward in several."""
     return backend is not None and type(backend).__name__ != "FullCudaGraphBackend"
-
-
-def group_of(runner: Any) -> Any:
-    """Return the ranks that capture together."""
-    return getattr(runner.model_runner, "tp_group", None) or runner.backend._tp_group
 
 
 def obstacles(runner: Any, batch: Any, known: set[str]) -> dict[str, bool]:

@@ -25,7 +25,6 @@ from .step_graphs import (
     StepGraphs,
     backend_of,
     capture_beside,
-    group_of,
     having,
     names_of_fork,
     obstacles,
@@ -52,16 +51,26 @@ _BUFFERS = {
     *("num_correct_drafts", "num_accept_tokens", "num_accepted_drafts", "num_accepted_tokens"),
     *("global_num_tokens_gpu", "global_num_tokens_for_logprob_gpu"),
 }
-# What the draft-extend of the trees that pk-tail-graph is for names, with the preparation of its batch.
+# What the draft-extends of sglang's releases name, with the preparation of their batch.
 _NAMES = """
-CaptureHiddenMode DRAFT_EXTEND_V2 EagleDraftInput FULL ForwardBatch ForwardMode IDLE NULL accept_lens arange
-attn_backend can_run capture_hidden_mode cuda_graph_runner_for_draft_extend current_stream device draft_runner
-extend_num_tokens extend_prefix_lens extend_seq_lens fast_topk forward forward_mode get_device_module hidden_states
-init_forward_metadata init_new input_ids is_idle is_standalone len logits_output maybe_detect_nan next_draft_input
-next_token_ids next_token_logits num_accept_tokens num_accepted_drafts num_accepted_tokens num_correct_drafts
-patchkit_api plan_stream plan_stream_ctx prepare_for_extend_to_fill_draft_kvcache range replay seq_lens
-seq_lens_cpu seq_lens_sum softmax spec_algorithm spec_info speculative_num_draft_tokens speculative_num_steps tolist
-topk topk_index topk_p torch wait_stream
+CaptureHiddenMode DRAFT_EXTEND_V2 EagleDraftExtendInput EagleDraftInput FULL ForwardBatch ForwardMode IDLE NULL
+_get_dsa_extend_topk_buf _is_hip accept_lens all arange argmax attn_backend buffers can_run can_run_graph
+canary_manager capture_hidden_mode clamp context_tuple contextlib cuda_graph_compatible
+cuda_graph_runner_for_draft_extend current_stream device draft_probs draft_runner draft_topk1_argmax_only
+dsa_seed_topk_capture dsa_topk_indices execute extend_lens extend_num_tokens extend_prefix_lens extend_seq_lens
+extend_seq_lens_cpu fast_sample fast_topk float32 forward forward_mode full get_device_module get_spec hidden_states
+init_forward_metadata init_new input_ids int int32 int64 is_cuda is_idle is_npu is_standalone len logits_output
+mark_forward_metadata_ready max maybe_detect_inf maybe_detect_nan maybe_detect_oob model_config model_is_mrope
+multimodal_inputs new_empty new_seq_lens new_zeros next_draft_input next_token_ids next_token_logits nullcontext
+num_accept_tokens num_accepted_drafts num_accepted_tokens num_correct_drafts num_front_tokens ones_like out_cache_loc
+patchkit_api plan_stream plan_stream_ctx positions prefix_lens prepare_draft_extend_inputs prepare_draft_extend_layout
+prepare_draft_extend_lengths prepare_for_draft_extend prepare_for_extend_to_fill_draft_kvcache
+prepared_draft_extend_inputs range renorm_draft_probs replay sample_draft_proposal sampling_info sampling_seed
+seed_dsa_topk_from_draft_extend seq_lens seq_lens_cpu seq_lens_sum server_args sglang.kernels.ops.speculative.eagle
+sglang.srt.model_executor.forward_batch_info sglang.srt.utils.async_probe sglang.srt.utils.common shape softmax
+spec_algorithm spec_info speculative_num_draft_tokens speculative_num_steps speculative_use_rejection_sampling sum
+temperatures to tolist top_ks topk topk_index topk_p torch vocab_size wait_stream with_active_single_forward_manager
+with_ops_outside_graph
 """
 # By which the scheduler's stream waits for less than the whole forward.
 _READ_DONE = ("shared_read_done_event", "war_fastpath_read_done_event")
@@ -123,13 +132,11 @@ def _obstacle(runner: Any, batch: Any) -> str | None:
         return "its runner or worker is a class of its own"
     target = target_of(runner.eagle_worker)
     patch = _PLANNED if hasattr(runner.draft_extend_attn_backend, _OWN_PLAN) else _PATCH
-    if patch == _PATCH and (names := _names_of_fork(runner.eagle_worker)):
+    if names := _names_of_fork(runner.eagle_worker):
         return f"the worker's draft-extend has code of its own ({', '.join(sorted(names))})"
     off = [name for name in (patch, "26397", "35546") if disabled(name)]
     found = {
         f"{', '.join(off)} is disabled": bool(off),
-        "ranks of a tensor-parallel group have not run it": patch == _PATCH
-        and group_of(runner).world_size > 1,
         "the target has no graphs of as many tokens a request": width_of(target) != width_of(runner),
         "its LM head computes all rows": getattr(batch.spec_info, "select_index", None) is None,
         "its backend is neither plain Triton nor plain FlashAttention-3": _plan_of(runner) is None,
@@ -142,8 +149,12 @@ def _names_of_fork(worker: Any) -> set[str]:
     """Return what a worker's draft-extend names that neither sglang's own nor a patch does."""
     extend = getattr(type(worker), "_draft_extend_for_decode", None)
     imported = getattr(extend and inspect.unwrap(extend), "__globals__", {})
-    prepare = getattr(imported.get("EagleDraftInput"), "prepare_for_extend_to_fill_draft_kvcache", None)
-    return names_of_fork((extend, prepare), _NAMES)
+    prepares = [
+        getattr(imported.get("EagleDraftInput"), "prepare_for_extend_to_fill_draft_kvcache", None),
+        getattr(type(worker), "prepare_for_draft_extend", None),
+        imported.get("prepare_for_draft_extend"),
+    ]
+    return names_of_fork((extend, *prepares), _NAMES)
 
 
 def _plan_of(runner: Any) -> Callable[[Any], object] | None:
@@ -194,8 +205,7 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
     """Capture the tail of ``size`` requests, once the draft-extend's own graph of that size is captured.
 
     ``forward`` runs the draft model on ``batch``; ``pool`` is the graphs' memory, where the runner does not know it. If
-    a capture fails, no tail is used; raise RuntimeError if there are several ranks. Source: pk-tail-graph and
-    pk-planned-tail-graph.
+    a capture fails, no tail is used. Source: pk-tail-graph and pk-planned-tail-graph.
     """
     if not batch.forward_mode.is_draft_extend_v2():
         return
@@ -241,9 +251,6 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
     try:
         replay, left = capture_beside(runner, (_PATCH, size), tail, pool, runner.draft_extend_attn_backend)
     except RuntimeError as error:
-        if group_of(runner).world_size > 1:
-            # The others wait in this capture's collectives, or have registered its buffers with this rank.
-            raise RuntimeError(f"{error}: start the server with PATCHKIT_DISABLE={_PLANNED}.") from error
         tails.give_up(error)
         return
     tails.by_size[size] = _Tail(replay, verified, tokens, rows, *left)

@@ -467,6 +467,11 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
             Server(environment={"SGLANG_ENABLE_OVERLAP_PLAN_STREAM": "1"}),
         ),
         Scenario(
+            "hybrid-plan-stream",
+            _mixture("hybrid-plan-stream"),
+            Server(_TRTLLM_MHA, {"SGLANG_ENABLE_OVERLAP_PLAN_STREAM": "1"}),
+        ),
+        Scenario(
             "radix",
             _shared_prefixes(),
             Server({"page_size": 16, "disable_radix_cache": False, **_scarce(2560)}),

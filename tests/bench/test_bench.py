@@ -19,7 +19,7 @@ from support.processes import ends, require_list
 from support.served import BEHAVIOUR, FAST, SLOW, add_change, started, write_served, write_smi
 from support.toys import everything
 
-from patchkit.bench import compare, server
+from patchkit.bench import compare, figures, server
 from patchkit.bench.recorded import Benchmark
 from patchkit.cli import main
 
@@ -83,6 +83,7 @@ def bench(tmp_path: Path, patch_folder: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("STAND_IN", str(made.log))
     # As few as give an interval.
     monkeypatch.setattr(compare, "_PAIRS", 8)
+    monkeypatch.setattr(figures, "_FEWEST", 8)
     monkeypatch.setattr(server, "_PAUSE", 0.01)
     monkeypatch.setattr(tempfile, "tempdir", str(made.temporary))
     machine(monkeypatch, tmp_path / "idle")

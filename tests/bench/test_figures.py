@@ -14,11 +14,11 @@ from patchkit.bench.figures import (
     Reply,
     TokenDifference,
     accept_length,
+    fastest,
     first_difference,
     first_error,
     gain_of,
     judged,
-    lower_quartile,
     resampled_interval,
 )
 
@@ -107,13 +107,13 @@ def test_a_clean_log_has_no_error() -> None:
     assert first_error("up\ndown\nno terror here\n") is None
 
 
-def test_a_quarter_of_slow_runs_or_more_leaves_the_lower_quartile_alone() -> None:
-    quiet = [2.0] * 5
-    assert lower_quartile([*quiet, 9.0, 7.0, 8.0]) == 2.0
-    assert lower_quartile([3.0]) == 3.0
+def test_slow_runs_leave_the_figure_of_the_fastest_eighth_alone() -> None:
+    slow = [9.0, 7.0, 8.0] * 10
+    assert fastest([*slow, 2.0, 2.5, 3.0, 3.5]) == 2.75
+    assert fastest([3.0, 2.0]) == 2.0
 
 
-@pytest.mark.parametrize("pairs", [0, 1, 7])
+@pytest.mark.parametrize("pairs", [0, 1, 23])
 def test_few_pairs_have_no_interval(pairs: int) -> None:
     assert resampled_interval(pairs, sum) is None
 
@@ -122,11 +122,11 @@ def test_the_interval_of_the_same_pairs_is_the_same() -> None:
     def mean(pairs: Sequence[int]) -> float:
         return sum(pairs) / len(pairs)
 
-    low, high = resampled_interval(20, mean) or (0.0, 0.0)
-    # The mean of 0 to 19, give or take two standard errors of 1.3.
-    assert low == pytest.approx(7.0, abs=0.4)
-    assert high == pytest.approx(12.0, abs=0.4)
-    assert resampled_interval(20, mean) == (low, high)
+    low, high = resampled_interval(40, mean) or (0.0, 0.0)
+    # The mean of 0 to 39, give or take two standard errors of 1.8.
+    assert low == pytest.approx(15.9, abs=0.4)
+    assert high == pytest.approx(23.1, abs=0.4)
+    assert resampled_interval(40, mean) == (low, high)
 
 
 def test_an_interval_of_equal_trees_contains_one_as_often_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,13 +135,13 @@ def test_an_interval_of_equal_trees_contains_one_as_often_as_it_says(monkeypatch
     held = 0
     for _ in range(300):
         # Skewed, as times are.
-        both = [[1 + 0.2 * drawn.expovariate(1) for _ in range(12)] for _ in range(2)]
+        both = [[1 + 0.2 * drawn.expovariate(1) for _ in range(60)] for _ in range(2)]
 
         def ratio(pairs: Sequence[int], both: list[list[float]] = both) -> float:
-            first, second = (lower_quartile([runs[pair] for pair in pairs]) for runs in both)
+            first, second = (fastest([runs[pair] for pair in pairs]) for runs in both)
             return second / first
 
-        low, high = resampled_interval(12, ratio) or (2.0, 2.0)
+        low, high = resampled_interval(60, ratio) or (2.0, 2.0)
         held += low <= 1 <= high
     assert held / 300 > 0.92
 

@@ -147,7 +147,6 @@ class Server:
             server_args=SimpleNamespace(enable_two_batch_overlap=False, moe_a2a_backend="none"),
             device_timer=None,
             model_config=SimpleNamespace(model_is_mrope=False),
-            tp_group=SimpleNamespace(world_size=1),
         )
         self.pool = SimpleNamespace(req_to_token=self.table, free_slots=list(range(1, ROWS)))
         self.runner: Any = EAGLEDraftCudaGraphRunner(
@@ -351,7 +350,7 @@ def test_a_chain_is_a_tree_of_one_branch() -> None:
         {"draft_runner__server_args__pp_size": 2},
         {"draft_runner__model_config__model_is_mrope": True},
         {"draft_runner__model_is_mrope": True},
-        {"draft_runner__tp_group": SimpleNamespace(world_size=2)},
+        {"draft_runner__server_args__tp_size": 2},
         {"backend__sliding_window_size": 128},
         {"backend__enable_deterministic": True},
         {"backend__extend_attention_fwd": _reading_all},

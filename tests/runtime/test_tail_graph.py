@@ -151,7 +151,6 @@ class Server:
             server_args=args,
             device_timer=None,
             model_config=SimpleNamespace(model_is_mrope=False),
-            tp_group=SimpleNamespace(world_size=1),
         )
         self.runner: Any = EAGLEDraftExtendCudaGraphRunner(
             eagle_worker=self,
@@ -280,7 +279,7 @@ class LaterServer(Server):
             runner.backend = FullCudaGraphBackend(self)
             del runner.num_tokens_per_bs
         del self.runner._create_graph, self.runner._capture_init, self.runner._capture_graph
-        del self.target.output_buffers, self.draft_runner.tp_group
+        del self.target.output_buffers
         self.runner._replay_graph = self.runner.backend.replay
         self.target.backend._outputs |= {f"{size} requests": left for size, left in self.outputs.items()}
         self.target._make_graph_key = "{} requests".format
@@ -356,7 +355,7 @@ def test_without_any_change_a_tail_runs() -> None:
         {"draft_runner__model_is_mrope": True},
         {"backend__sliding_window_size": 128},
         {"target_worker__model_runner__graph_runner": None},
-        {"draft_runner__tp_group": SimpleNamespace(world_size=2)},
+        {"draft_runner__server_args__tp_size": 2},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -378,16 +377,18 @@ def test_no_tail_is_captured_for_a_forks_own_class(owner: str) -> None:
     assert not run_tail(server, SimpleNamespace())
 
 
+@pytest.mark.parametrize("method", ["_draft_extend_for_decode", "prepare_for_draft_extend"])
+@pytest.mark.parametrize("kind", [Server, LaterServer], ids=["first", "later"])
 def test_no_tail_is_captured_where_a_fork_has_code_in_the_draft_extend(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kind: type[Server], method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
 
     def extend(self: Any, batch: Any, result: Any) -> None:
         self.hidden_states = [self.notes_of_fork(each) for each in (batch.seq_lens, result.accept_lens)]
 
-    monkeypatch.setattr(Server, "_draft_extend_for_decode", extend, raising=False)
-    assert Server().capture_all().graphs == []
+    monkeypatch.setattr(kind, method, extend, raising=False)
+    assert kind().capture_all().graphs == []
     assert "code of its own (notes_of_fork)" in caplog.text
 
 
@@ -539,13 +540,6 @@ def test_a_capture_that_fails_ends_all_tails(fails_at: int, caplog: pytest.LogCa
     assert [record.getMessage() for record in caplog.records] == [
         "patchkit: no draft-extend runs as a tail graph: out of memory"
     ]
-
-
-def test_a_capture_that_fails_on_one_of_several_ranks_stops_the_start() -> None:
-    group = SimpleNamespace(world_size=2)
-    server = LaterServer(runner__backend___tp_group=group, fails_at=2)
-    with pytest.raises(RuntimeError, match=r"^out of memory: .* PATCHKIT_DISABLE=pk-planned-tail-graph\.$"):
-        server.capture_all()
 
 
 def test_the_targets_former_graphs_are_freed_when_it_captures_others() -> None:

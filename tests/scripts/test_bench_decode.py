@@ -728,6 +728,16 @@ def test_a_penalty_of_end_tokens_finds_them_in_requests_without_a_tokenizer() ->
     assert [request.tokenizer for request in requests] == [None, None, own]
 
 
+def test_a_least_number_of_tokens_needs_no_tokenizer_in_a_release_that_asks_for_one() -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError("min_new_tokens=24 requires a tokenizer")
+
+    module = ModuleType("sampling_params")
+    module.raise_if_tokenizer_required = refuse  # type: ignore[attr-defined]
+    bench_end_tokens.allow(module)
+    module.raise_if_tokenizer_required(None, [], [], min_new_tokens=24)
+
+
 def test_a_request_is_sent_with_its_penalties(monkeypatch: pytest.MonkeyPatch) -> None:
     (chosen,) = (each for each in drawn(1) if each.name == "penalties-straight")
     sent: list[dict[str, Any]] = []

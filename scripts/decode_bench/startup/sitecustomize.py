@@ -21,5 +21,6 @@ if record := os.environ.get(bench_probe.RECORD):
     bench_reach.install(Path(os.environ[bench_reach.PACKAGE]), os.environ[bench_reach.REACHED])
 bench_probe.on_import(bench_kernels.ATTENTION, bench_kernels.instrument)
 bench_probe.on_import(bench_end_tokens.PENALTY, bench_end_tokens.instrument)
+bench_probe.on_import(bench_end_tokens.PARAMETERS, bench_end_tokens.allow)
 if os.environ.get(bench_grammar.GRAMMAR):
     bench_probe.on_import(bench_grammar.MANAGER, bench_grammar.instrument)

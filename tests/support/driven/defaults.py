@@ -468,7 +468,6 @@ DRIVEN = (
                 "tail_graphs.extended",
                 (TAILS | {"backend": "triton"}, STEPS),
                 besides="tails topk_p",
-                last="0.5.19",
             ),
             # Without a GPU pages are looked up as 64 bits before they are written as 32.
             Case(
@@ -476,7 +475,6 @@ DRIVEN = (
                 (TAILS | {"backend": "fa3"}, STEPS),
                 besides="tails topk_p",
                 wider=1024,
-                last="0.5.19",
             ),
         ),
     ),

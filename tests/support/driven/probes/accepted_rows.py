@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from . import repeatable
 from .decisions import bare
 
 VOCABULARY, HIDDEN = 11, 3
+_CONTEXT = "sglang.srt.model_executor.forward_context"
 _NOTHING = SimpleNamespace(capture=lambda **_: None, replay=lambda: None)
 
 
@@ -60,6 +62,13 @@ class _Model:
         return self.processor.forward(tokens, states, None, batch, layers or None)
 
 
+def _captured(run: Any) -> Any:
+    """Run what a graph captures; in trees with a context for it a model reads the backend from there."""
+    if importlib.util.find_spec(_CONTEXT) is not None:
+        importlib.import_module(_CONTEXT).get_attn_backend()
+    return run()
+
+
 class Graph:
     """Runs what was captured again, into the same results."""
 
@@ -71,7 +80,7 @@ class Graph:
 
     def capture(self, run: Any) -> Any:
         """Record what a graph does, and where its results are."""
-        self.run, self.left = run, run()
+        self.run, self.left = run, _captured(run)
         return self.left
 
 
@@ -87,7 +96,7 @@ class FullCudaGraphBackend:
 
     def capture_one(self, key: Any, run: Any, **_: Any) -> None:
         """Record what a graph does, and where its results are."""
-        self.graphs[key], self.left[key] = run, run()
+        self.graphs[key], self.left[key] = run, _captured(run)
 
     def replay(self, key: Any, *_: Any) -> Any:
         """Compute into the same memory again."""

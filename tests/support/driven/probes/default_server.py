@@ -444,6 +444,7 @@ def planned(function: str) -> str:
         accept_lens=torch.ones(count, dtype=torch.int64),
         next_token_ids=torch.zeros(count * TOKENS, dtype=torch.int64),
         next_draft_input=SimpleNamespace(),
+        prepared_draft_extend_inputs=None,
     )
     for recorder in ("record_stream_for_v2_verify", "record_stream_each"):
         _answering(module, **{recorder: None})

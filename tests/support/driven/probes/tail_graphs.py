@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 from types import SimpleNamespace
@@ -223,7 +224,10 @@ def _batch(rows: list[int], lens: list[int], slots: torch.Tensor) -> Any:
             spec_info=spec_info,
         )
 
-    # It is a function, or a method of the worker in 0.5.15.
+    # It is a function, or a method of the worker in 0.5.15, and is asked for its code.
+    owners = (eagle_worker_v2.EagleDraftWorker, eagle_worker_v2)
+    theirs = next(filter(None, (getattr(each, "prepare_for_draft_extend", None) for each in owners)))
+    functools.update_wrapper(prepare, theirs)
     eagle_worker_v2.EagleDraftWorker.prepare_for_draft_extend = staticmethod(prepare)
     vars(eagle_worker_v2).update(
         prepare_for_draft_extend=prepare,
