@@ -161,3 +161,43 @@ class AheadSlots(NamedTuple):
     drafted: torch.Tensor
     verified: torch.Tensor
     positions: torch.Tensor
+
+
+class ChainDrafts(NamedTuple):
+    """What a batch of drafted chains of as many tokens, with the one before the draft, is verified from.
+
+    On the device, int64, contiguous: ``lens`` and ``rows`` of the pool [requests], ``bonus`` [requests], the tokens
+    before the draft, ``drafts`` [requests, tokens - 1], and ``slots`` [requests x tokens].
+    """
+
+    lens: torch.Tensor
+    rows: torch.Tensor
+    bonus: torch.Tensor
+    drafts: torch.Tensor
+    slots: torch.Tensor
+
+
+class ChainInputs(NamedTuple):
+    """The buffers of a verify's inputs, on the device, contiguous: integer, [requests x tokens], ``rows`` [requests].
+
+    ``tokens`` and ``positions`` are those of the batch, the others a graph's.
+    """
+
+    tokens: torch.Tensor
+    positions: torch.Tensor
+    graph_tokens: torch.Tensor
+    graph_positions: torch.Tensor
+    graph_slots: torch.Tensor
+    graph_rows: torch.Tensor
+
+
+class ChainMask(NamedTuple):
+    """A tree mask over the whole context, on the device, of which only the part over the draft tokens is read.
+
+    ``mask`` (uint8 or bool, contiguous) has a request's part, [tokens, length + tokens], from its element of
+    ``starts`` (int64, [>= requests]) on. ``lens`` (integer, [requests]) are the lengths that these follow from.
+    """
+
+    mask: torch.Tensor
+    starts: torch.Tensor
+    lens: torch.Tensor

@@ -19,13 +19,22 @@ def slots_ahead(
     sizes = (requests * steps, requests * tokens, requests)
     buffer = torch.empty(sum(sizes), dtype=torch.int64, device=lens.device)
     ahead = AheadSlots(buffer, *buffer.split_with_sizes(sizes))
+    fill_slots_ahead(lens, rows, req_to_token, ahead)
+    return ahead
+
+
+def fill_slots_ahead(
+    lens: torch.Tensor, rows: torch.Tensor, req_to_token: torch.Tensor, ahead: AheadSlots
+) -> None:
+    """Write what `slots_ahead` returns to ``ahead``, which says how many slots there are."""
+    requests = max(lens.shape[0], 1)
+    steps, tokens = ahead.drafted.shape[0] // requests, ahead.verified.shape[0] // requests
     if lens.is_cuda:
         from .step_slots_kernel import look_up_by_kernel
 
         look_up_by_kernel(lens, rows, req_to_token, steps, tokens, ahead)
-    else:
-        for found, width in ((ahead.drafted, steps), (ahead.verified, tokens)):
-            columns = lens.long()[:, None] + torch.arange(width, device=lens.device)
-            found.copy_(req_to_token[rows.long()[:, None], columns].flatten())
-        ahead.positions.copy_(lens)
-    return ahead
+        return
+    for found, width in ((ahead.drafted, steps), (ahead.verified, tokens)):
+        columns = lens.long()[:, None] + torch.arange(width, device=lens.device)
+        found.copy_(req_to_token[rows.long()[:, None], columns].flatten())
+    ahead.positions.copy_(lens)

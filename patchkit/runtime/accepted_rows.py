@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 _Output = TypeVar("_Output")
 
 _ROWS = "patchkit_accepted_rows"
-_RELEASED = {"EagleDraftWorker", "StandaloneDraftWorker", "EAGLEDraftExtendCudaGraphRunner"}
+_RELEASED = {
+    *("EagleDraftWorker", "StandaloneDraftWorker"),
+    *("EAGLEDraftCudaGraphRunner", "EAGLEDraftExtendCudaGraphRunner"),
+}
 
 
 def is_released(runner: Any) -> bool:
-    """Return whether a draft-extend's graphs are used by no other code than the patched one.
+    """Return whether a draft's or draft-extend's graphs are used by no other code than the patched one.
 
     A fork's subclass of their runner, or of the worker, may extend the draft without naming rows.
     """

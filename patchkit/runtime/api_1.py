@@ -65,6 +65,7 @@ from .flashmla import (
     plan_flashmla_draft_extend,
 )
 from .grammars import lacks_rollback
+from .head_graph import capture_head, is_prepared, run_head
 from .hidden_states import hidden_states_of, hidden_states_to_end
 from .known_rows import last_accepted, mark_neighbours, neighbours
 from .lengths import (

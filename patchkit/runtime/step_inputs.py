@@ -52,9 +52,14 @@ def draft_slots(
     if lens.device.type not in {"cpu", "cuda"} or not req_to_token.is_contiguous():
         return None
     ahead = slots_ahead(lens.contiguous(), rows.contiguous(), req_to_token, steps, tokens)
-    found = _Found(current_handle(lens.device), rows, tokens, ahead.verified, ahead.positions)
-    setattr(lens, _AHEAD, found)
+    note_ahead(batch, tokens, ahead.verified, ahead.positions)
     return ahead.drafted
+
+
+def note_ahead(batch: StepBatch, tokens: int, verified: torch.Tensor, positions: torch.Tensor) -> None:
+    """Note the slots of ``batch``'s verify of ``tokens`` a request, and its draft's positions, for later."""
+    lens, rows = batch.seq_lens, batch.req_pool_indices
+    setattr(lens, _AHEAD, _Found(current_handle(lens.device), rows, tokens, verified, positions))
 
 
 def draft_positions(lens: torch.Tensor, topk: int) -> torch.Tensor:

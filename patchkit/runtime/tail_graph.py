@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-import logging
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,38 +21,29 @@ from .copies import copy_together
 from .draft_chain import unit_scores
 from .flash_attention import is_plain
 from .known_rows import last_accepted
+from .step_graphs import (
+    StepGraphs,
+    backend_of,
+    capture_beside,
+    having,
+    names_of_fork,
+    obstacles,
+    outputs_of,
+    target_of,
+    width_of,
+)
 from .switches import disabled
 from .triton_attention import is_plain_triton, plans_triton_extend, replay_triton_extend
 from .verify_outputs import wide_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
 
-_logger = logging.getLogger(__name__)
 _PATCH = "pk-tail-graph"
 _PLANNED = "pk-planned-tail-graph"
 _TAILS = "patchkit_tails"
 # What later trees plan a graph's replay with.
 _OWN_PLAN = "init_forward_metadata_out_graph"
-# Options with which a draft-extend does more than a tail, or in another way.
-_OPTIONS = {
-    "enable_two_batch_overlap": "two batches overlap",
-    "moe_a2a_backend": "experts are on other ranks",
-    "speculative_moe_a2a_backend": "experts are on other ranks",
-    # The draft may write to the target's own, of which a draft-extend's own graph has a copy.
-    "enable_return_hidden_states": "requests may ask for hidden states",
-    "speculative_adaptive": "the number of steps changes",
-    "speculative_use_rejection_sampling": "the draft is sampled",
-    "enable_lora": "there are adapters",
-    "enable_pdmux": "prefills share the GPU",
-    "enable_unified_memory": "pools share memory",
-    "attn_cp_size": "ranks share a context",
-    "dcp_size": "ranks share a context",
-    "pp_size": "ranks share the layers",
-    "tp_size": "ranks of a tensor-parallel group have not run it",
-}
-_UNSET = {"None", "False", "0", "1", "none"}
-_TARGETS = {"CudaGraphRunner", "DecodeCudaGraphRunner"}
 # What a tail fills in a draft-extend's place, and what that does not read.
 _BUFFERS = {
     *("input_ids", "req_pool_indices", "out_cache_loc", "positions", "hidden_states", "select_index"),
@@ -96,42 +86,28 @@ class _Tail(NamedTuple):
     states: torch.Tensor | None
 
 
-class _Tails:
+class _Tails(StepGraphs[_Tail]):
     """The tails of a draft-extend's runner, by size, and what they were captured for."""
 
     def __init__(self, runner: Any) -> None:
-        requests, width = max(runner.capture_bs), _width(runner)
+        super().__init__("draft-extend", "tail")
+        requests, width = max(runner.capture_bs), width_of(runner)
         device, lens = runner.buffers.input_ids.device, runner.buffers.seq_lens
         self.width = width
-        self.by_size: dict[int, _Tail] = {}
-        self.given_up = False
-        self.steps = [0, 0]
         # What an earlier batch leaves for a padding request is valid, and so is this.
         self.tokens = torch.zeros(requests * width, dtype=torch.int64, device=device)
         self.rows = torch.arange(requests, dtype=torch.int64, device=device) * width
         self.lens = torch.ones(requests, dtype=lens.dtype, device=device)
         self.extends = torch.full((requests,), width, dtype=torch.int32, device=device)
 
-    def give_up(self, why: object) -> None:
-        self.given_up = True
-        self.by_size.clear()
-        _logger.info("patchkit: no draft-extend runs as a tail graph: %s", why)
-
-    def count(self, *, ran: bool) -> None:
-        """Count a step, and log both counts at each power of ten."""
-        self.steps[ran] += 1
-        total = sum(self.steps)
-        if set(str(total)[1:]) <= {"0"} and str(total)[0] == "1":
-            _logger.info("patchkit: of %d draft-extends, %d ran as a tail graph", total, self.steps[True])
-
     def for_step(self, worker: Any, result: Any) -> _Tail | None:
         """Return the tail for what a verify left, None unless it was a replay of the graph that the tail reads."""
         if not result.can_run_cuda_graph or worker.plan_stream is not None:
             return None
-        target = _target_of(worker)
+        target = target_of(worker)
         tail = self.by_size.get(target.bs)
-        key = target.bs if _backend_of(target) is None else target._replay_graph_key
-        replayed: Any = _outputs_of(target).get(key)
+        key = target.bs if backend_of(target) is None else target._replay_graph_key
+        replayed: Any = outputs_of(target).get(key)
         if tail is None or replayed is not tail.verified:
             return None
         lens, states = result.accept_lens, result.logits_output.hidden_states
@@ -149,80 +125,24 @@ def _address(states: torch.Tensor | None) -> int | None:
     return None if states is None else states.data_ptr()
 
 
-def _target_of(worker: Any) -> Any:
-    """Return what runs the target's graphs."""
-    model = worker.target_worker.model_runner
-    return getattr(model, "decode_cuda_graph_runner", None) or getattr(model, "graph_runner", None)
-
-
-def _width(runner: Any) -> int:
-    """Return the tokens of each request in a runner's graphs."""
-    width: Any = getattr(runner, "captured_req_width", None) or getattr(runner, "num_tokens_per_bs", 0)
-    return int(width)
-
-
-def _backend_of(runner: Any) -> Any:
-    """Return what captures a runner's graphs, None in trees whose runners do it themselves."""
-    return getattr(runner, "backend", None)
-
-
-def _outputs_of(runner: Any) -> Mapping[Any, Any]:
-    """Return the output of each of a runner's graphs, by the key of its replay; none if they are in segments."""
-    backend = _backend_of(runner)
-    if _is_in_segments(backend):
-        return {}
-    return (getattr(runner, "output_buffers", None) if backend is None else backend._outputs) or {}
-
-
-def _is_in_segments(backend: Any) -> bool:
-    """Return whether what captures a runner's graphs captures a forward in several."""
-    return backend is not None and type(backend).__name__ != "FullCudaGraphBackend"
-
-
-def _settings(args: Any) -> Mapping[str, Any]:
-    """Return a server's options, in later trees those that it settled on."""
-    settled: Mapping[str, Any] = args.resolved_dict() if hasattr(args, "resolved_dict") else vars(args)
-    return settled
-
-
 def _obstacle(runner: Any, batch: Any) -> str | None:
     """Return why the draft-extends of ``runner`` cannot run as tails, None if they can."""
     if not is_released(runner):
         # It need not have what is read below.
         return "its runner or worker is a class of its own"
-    target = _target_of(runner.eagle_worker)
-    model, buffers = runner.model_runner, runner.buffers
-    settings = _settings(model.server_args)
+    target = target_of(runner.eagle_worker)
     patch = _PLANNED if hasattr(runner.draft_extend_attn_backend, _OWN_PLAN) else _PATCH
     if names := _names_of_fork(runner.eagle_worker):
         return f"the worker's draft-extend has code of its own ({', '.join(sorted(names))})"
     off = [name for name in (patch, "26397", "35546") if disabled(name)]
-    obstacles = {
+    found = {
         f"{', '.join(off)} is disabled": bool(off),
-        "this is not CUDA": torch.version.hip is not None
-        or batch.seq_lens.device.type not in {"cpu", "cuda"},
-        "the target's runner is a class of its own": type(target).__name__ not in _TARGETS,
-        "the draft has several branches": runner.eagle_worker.topk != 1,
-        "the target has no graphs of as many tokens a request": _width(target) != _width(runner),
-        "its graphs are in segments": _is_in_segments(_backend_of(runner)),
+        "the target has no graphs of as many tokens a request": width_of(target) != width_of(runner),
         "its LM head computes all rows": getattr(batch.spec_info, "select_index", None) is None,
         "its backend is neither plain Triton nor plain FlashAttention-3": _plan_of(runner) is None,
-        "ranks share a batch": runner.require_gathered_buffer or runner.require_mlp_sync,
-        "graphs are compiled": runner.enable_torch_compile,
-        "it has a buffer of its own": any(
-            value is not None for name, value in vars(buffers).items() if name not in _BUFFERS
-        ),
-        "there are adapters": getattr(runner.eagle_worker.target_worker.model_runner, "lora_manager", None)
-        is not None,
-        "slots are translated": getattr(getattr(model, "kv_index_translator", None), "is_translating", False),
-        "a canary watches it": getattr(model, "canary_manager", None) is not None,
-        "positions are multimodal": any(
-            getattr(each, "model_is_mrope", False) for each in (model, getattr(model, "model_config", None))
-        ),
+        **obstacles(runner, batch, _BUFFERS),
     }
-    found = [name for name, holds in obstacles.items() if holds]
-    found += [why for name, why in _OPTIONS.items() if str(settings.get(name)) not in _UNSET]
-    return found[0] if found else None
+    return next((why for why, holds in found.items() if holds), None)
 
 
 def _names_of_fork(worker: Any) -> set[str]:
@@ -234,17 +154,12 @@ def _names_of_fork(worker: Any) -> set[str]:
         getattr(type(worker), "prepare_for_draft_extend", None),
         imported.get("prepare_for_draft_extend"),
     ]
-    codes = [getattr(each and inspect.unwrap(each), "__code__", None) for each in (extend, *prepares)]
-    named: set[str] = set()
-    for code in filter(None, codes):
-        named.update(code.co_names)
-        codes.extend(each for each in code.co_consts if inspect.iscode(each))
-    return named.difference(_NAMES.split(), dir(imported.get("patchkit_api")))
+    return names_of_fork((extend, *prepares), _NAMES)
 
 
 def _plan_of(runner: Any) -> Callable[[Any], object] | None:
     """Return what plans the attention of a draft-extend's batch on the device alone, as the tree does."""
-    backend, width = runner.draft_extend_attn_backend, _width(runner)
+    backend, width = runner.draft_extend_attn_backend, width_of(runner)
     plan = getattr(backend, _OWN_PLAN, None)
     if is_plain_triton(backend):
         if getattr(backend, "use_sliding_window_kv_pool", False):
@@ -286,33 +201,6 @@ def _replayed(batch: Any, width: int) -> Any:
     return view
 
 
-@contextmanager
-def _having(made: object, values: dict[str, object]) -> Iterator[None]:
-    """Give an object other attributes for a while."""
-    before = dict(vars(made))
-    vars(made).update(values)
-    try:
-        yield
-    finally:
-        vars(made).clear()
-        vars(made).update(before)
-
-
-def _capture(
-    runner: Any, size: int, tail: Callable[[], Any], pool: object
-) -> tuple[Callable[[], object], Any]:
-    """Capture a graph by the tree's own means; return its replay, and where its results are."""
-    backend = _backend_of(runner)
-    if backend is None:
-        graph = runner._create_graph()
-        runner._capture_init(tail)
-        return graph.replay, runner._capture_graph(graph, pool, runner.stream, tail)
-    key = (_PATCH, size)
-    after_warmup = getattr(runner.draft_extend_attn_backend, "on_after_cuda_graph_warmup", None)
-    backend.capture_one(key, tail, post_warmup_hook=after_warmup)
-    return partial(runner._replay_graph, key, None), backend._outputs[key]
-
-
 def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any], pool: object = None) -> None:
     """Capture the tail of ``size`` requests, once the draft-extend's own graph of that size is captured.
 
@@ -330,8 +218,8 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
     plan = None if tails.given_up else _plan_of(runner)
     if plan is None:
         return
-    target = _target_of(runner.eagle_worker)
-    verified = _outputs_of(target).get(size if _backend_of(target) is None else target._make_graph_key(size))
+    target = target_of(runner.eagle_worker)
+    verified = outputs_of(target).get(size if backend_of(target) is None else target._make_graph_key(size))
     if verified is None or not _fits(runner, target, verified):
         return
     width, count = tails.width, size * tails.width
@@ -351,7 +239,7 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
 
     def tail() -> tuple[torch.Tensor, torch.Tensor | None]:
         torch.add(before, width, out=lens)
-        with _having(batch, inputs), _having(batch.spec_info, of_draft):
+        with having(batch, inputs), having(batch.spec_info, of_draft):
             if bind is not None:
                 bind(batch)
             plan(batch)
@@ -361,13 +249,13 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
         return likeliest, None if left is None else accepted_logits(left, rows)
 
     try:
-        replay, left = _capture(runner, size, tail, pool)
+        replay, left = capture_beside(runner, (_PATCH, size), tail, pool, runner.draft_extend_attn_backend)
     except RuntimeError as error:
         tails.give_up(error)
         return
     tails.by_size[size] = _Tail(replay, verified, tokens, rows, *left)
     if size == min(runner.capture_bs):
-        _logger.info("patchkit: draft-extends of %s requests run as tail graphs", sorted(tails.by_size))
+        tails.report()
 
 
 def _fits(runner: Any, target: Any, verified: Any) -> bool:

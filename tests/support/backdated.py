@@ -35,7 +35,7 @@ LAST_FIRST = ("25002", "26824", "26738", "26128", "26241", "25925")
 """Upstream's patches in the order of removal: each one before those that it builds on."""
 KEPT = ("24954", "26313", "26397", "26800", "26941", "27338", "27360", "27372")
 """Patches whose upstream form the backdated release keeps, in all parts."""
-UNFIT = ("pk-accepted-tokens", "pk-tail-graph")
+UNFIT = ("pk-accepted-tokens", "pk-head-graph", "pk-tail-graph")
 """Patches that do not apply to the backdated release."""
 
 Node = TypeVar("Node", bound=cst.CSTNode)

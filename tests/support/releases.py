@@ -92,6 +92,7 @@ OWN = (
     "pk-fa3-branches",
     "pk-fa3-draft-extend-graph",
     "pk-fa3-verify-schedule",
+    "pk-head-graph",
     "pk-hybrid-opt-out",
     "pk-linear-launches",
     "pk-small-launches",
