@@ -170,15 +170,9 @@ def own_states(journey: Journey, state: str) -> dict[str, str]:
     if journey.tree.version == "0.5.14":
         later += ("25980", "27846", "28039", "28397", "28464", "28465", "28496", "28559")
         later += ("28579", "28633", "28782", "28856", "pk-trtllm-mha-opt-out")
-<<<<<<< HEAD
-    # The tail graph is for an earlier form of the draft-extend's runner, and these have no v1 worker.
-    absent = dict.fromkeys(("pk-tail-graph", "pk-accepted-tokens"), NOT)
+    # These are for earlier forms of the runners, and later trees have no v1 worker.
+    absent = dict.fromkeys(("pk-accepted-tokens", "pk-head-graph", "pk-tail-graph"), NOT)
     return dict.fromkeys(OWN, state) | dict.fromkeys(later, "upstream") | absent
-=======
-    # These are for an earlier form of the runners.
-    earlier = ("pk-head-graph", "pk-tail-graph")
-    return dict.fromkeys(OWN, state) | dict.fromkeys(later, "upstream") | dict.fromkeys(earlier, NOT)
->>>>>>> head
 
 
 def upstreams(state: str) -> dict[str, str]:
