@@ -741,12 +741,12 @@ def gained_in_brief() -> str:
             f"{_listed([f'{_span(ratios)} on {release}' for (_, release), ratios in same])} with {layers} layers"
             for layers, same in itertools.groupby(spans.items(), key=lambda row: row[0][0])
         ]
-        others = f" Of the unpatched time, the others' step takes {'; '.join(told)}." if told else ""
+        whose = "the others'" if undecided else "their"
+        others = f" Of the unpatched time, {whose} step takes {'; '.join(told)}." if told else ""
         if servers:
-            parts.append(
-                f"On {machine}, {undecided} of {len(servers)} servers show{'s' * (undecided == 1)} no difference."
-                f"{others} There {_same_tree(answers)}."
-            )
+            same = f"{undecided} of {len(servers)} servers show{'s' * (undecided == 1)} no difference"
+            result = same if undecided else f"all {len(servers)} servers gain"
+            parts.append(f"On {machine}, {result}.{others} There {_same_tree(answers)}.")
     return " ".join(
         ["`patchkit bench` timed servers with default patches alone and synthetic weights.", *parts]
     )

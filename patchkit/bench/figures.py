@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Of a 95 % interval: the share at either end, and how often pairs are drawn again; with fewer there is none, since an
 # interval of so few fastest ones would be too narrow.
-_TAIL, _RESAMPLES, _FEWEST = 0.025, 2000, 24
+_TAIL, _RESAMPLES, _FEWEST = 0.025, 2000, 16
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(r"(?P<indent>\s*)(?P<error>[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b.*)")
 _COMPLAINT = re.compile(
@@ -59,7 +59,7 @@ def fastest(values: Sequence[float]) -> float:
 
 
 def resampled_interval(pairs: int, figure: Callable[[Sequence[int]], float]) -> tuple[float, float] | None:
-    """Return the 95 % interval of a figure of pairs, given their numbers; None with fewer than 24 pairs.
+    """Return the 95 % interval of a figure of pairs, given their numbers; None with fewer than 16 pairs.
 
     The bootstrap: ends are quantiles of the figure of as many pairs, drawn with replacement; the same ones each time.
     """

@@ -48,7 +48,7 @@ class BatchComparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Without speculation a step is a token. All times are means of the fastest eighth of ``runs_ms``, the steps of runs
     in pairs; ``ratio`` is the second tree's over the first's, ``interval`` its 95 % confidence interval, null with
-    fewer than 24 pairs. ``tokens`` is equal, differ, or not judged, if two runs of the first tree differ. ``freed``
+    fewer than 16 pairs. ``tokens`` is equal, differ, or not judged, if two runs of the first tree differ. ``freed``
     are host waits and copies of a step by call and operator, as counted on the first tree and on the second, that the
     second has less of.
     """
