@@ -525,8 +525,15 @@ def _block(name: str, content: bytes) -> _RecordFile:
         if isinstance(version, int) and version > FORMAT:
             raise _DamagedError(name, f"is from a newer patchkit (format {version})", "upgrade patchkit")
         block = msgspec.convert(table, _RecordFile)
-    except (toml.TomlError, msgspec.ValidationError) as error:
+    except toml.TomlError as error:
         raise _DamagedError(name, f"is damaged ({error})", damaged) from None
+    except msgspec.ValidationError as error:
+        # Only here, since it takes as long to import as a record to read.
+        from patchkit.patchset.malformed import malformation_of
+
+        raise _DamagedError(
+            name, f"is damaged ({malformation_of(error, _RecordFile).what})", damaged
+        ) from None
     if block.format != FORMAT:
         raise _DamagedError(name, f"is damaged (format {block.format})", damaged)
     return block
