@@ -426,6 +426,7 @@ def test_no_tail_is_captured_with_a_patch_switched_off(named: str, monkeypatch: 
         {"draft_runner__server_args__enable_unified_memory": True},
         {"draft_runner__server_args__pp_size": 2},
         {"draft_runner__server_args__speculative_adaptive": True},
+        {"draft_runner__server_args__return_hidden_states_mode": "last"},
         {"draft_runner__server_args__speculative_moe_a2a_backend": "deepep"},
         {"draft_runner__server_args__speculative_use_rejection_sampling": True},
     ],
