@@ -21,6 +21,7 @@ _OPTIONS = {
     "speculative_moe_a2a_backend": "experts are on other ranks",
     # The draft may write to the target's own, of which a draft-extend's own graph has a copy.
     "enable_return_hidden_states": "requests may ask for hidden states",
+    "return_hidden_states_mode": "requests may ask for hidden states",
     "speculative_adaptive": "the number of steps changes",
     "speculative_use_rejection_sampling": "the draft is sampled",
     "enable_lora": "there are adapters",

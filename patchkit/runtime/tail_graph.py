@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import weakref
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,8 +79,9 @@ _READ_DONE = ("shared_read_done_event", "war_fastpath_read_done_event")
 
 class _Tail(NamedTuple):
     replay: Callable[[], object]
-    # The output of the target's graph, whose memory the tail reads.
-    verified: Any
+    # Whose buffers the tail reads, and where hidden states are; not kept where the server captures its graphs again.
+    target: weakref.ref[Any]
+    read: int | None
     tokens: torch.Tensor
     rows: torch.Tensor
     likeliest: torch.Tensor
@@ -108,14 +110,15 @@ class _Tails(StepGraphs[_Tail]):
         tail = self.by_size.get(target.bs)
         key = target.bs if backend_of(target) is None else target._replay_graph_key
         replayed: Any = outputs_of(target).get(key)
-        if tail is None or replayed is not tail.verified:
+        if tail is None or replayed is None:
             return None
         lens, states = result.accept_lens, result.logits_output.hidden_states
         if (
             lens.shape[0] != target.raw_bs
             or result.next_token_ids.shape[0] != lens.shape[0] * self.width
             or worker.speculative_num_draft_tokens != self.width
-            or _address(states) != _address(tail.verified.hidden_states)
+            or not _address(states) == _address(replayed.hidden_states) == tail.read
+            or tail.target() is not target
         ):
             return None
         return tail
@@ -253,7 +256,7 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
     except RuntimeError as error:
         tails.give_up(error)
         return
-    tails.by_size[size] = _Tail(replay, verified, tokens, rows, *left)
+    tails.by_size[size] = _Tail(replay, weakref.ref(target), _address(states), tokens, rows, *left)
     if size == min(runner.capture_bs):
         tails.report()
 

@@ -426,6 +426,7 @@ def test_no_tail_is_captured_with_a_patch_switched_off(named: str, monkeypatch: 
         {"draft_runner__server_args__enable_unified_memory": True},
         {"draft_runner__server_args__pp_size": 2},
         {"draft_runner__server_args__speculative_adaptive": True},
+        {"draft_runner__server_args__return_hidden_states_mode": "last"},
         {"draft_runner__server_args__speculative_moe_a2a_backend": "deepep"},
         {"draft_runner__server_args__speculative_use_rejection_sampling": True},
     ],
@@ -544,15 +545,22 @@ def test_a_capture_that_fails_ends_all_tails(fails_at: int, caplog: pytest.LogCa
 
 def test_the_targets_former_graphs_are_freed_when_it_captures_others() -> None:
     server = Server().capture_all()
-    former = weakref.ref(server.target)
-    graphs = CudaGraphRunner(**vars(server.target) | {"output_buffers": {}})
+    outputs = server.target.output_buffers
+    former = [
+        weakref.ref(each) for each in (server.target, *(left.hidden_states for left in outputs.values()))
+    ]
+    others = {
+        size: SimpleNamespace(hidden_states=left.hidden_states.clone()) for size, left in outputs.items()
+    }
+    graphs = CudaGraphRunner(**vars(server.target) | {"output_buffers": others})
     server.target = server.target_worker.model_runner.graph_runner = graphs
+    server.outputs, outputs = others, None
     server.graphs.clear()
     for tail in server.runner.patchkit_tails.by_size.values():
         # A real graph does not keep what it was captured from.
         tail.replay.__self__.run = None
     gc.collect()
-    assert former() is None
+    assert [each() for each in former] == [None] * 4
     result = server.verify(REQUESTS, [2, 1], random.Random(3))
     assert not run_tail(server, result)
 
