@@ -282,7 +282,8 @@ def capture_head(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
 
     try:
         replay, _ = capture_beside(runner, (_PATCH, size), head, pool, runner.draft_attn_backend)
-    except RuntimeError as error:
+    # Whatever a fork's backend or a compiler raises, the server does without.
+    except Exception as error:
         heads.give_up(error)
         return
     heads.by_size[size] = _Head(replay, weakref.ref(target), ahead.verified, mask and mask.mask)

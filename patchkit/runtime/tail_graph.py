@@ -253,7 +253,8 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
 
     try:
         replay, left = capture_beside(runner, (_PATCH, size), tail, pool, runner.draft_extend_attn_backend)
-    except RuntimeError as error:
+    # Whatever a fork's backend or a compiler raises, the server does without.
+    except Exception as error:
         tails.give_up(error)
         return
     tails.by_size[size] = _Tail(replay, weakref.ref(target), _address(states), tokens, rows, *left)

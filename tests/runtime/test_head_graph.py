@@ -174,6 +174,7 @@ class Server:
         self.cuda_graph_runner = self.runner
         self.topk, self.plan_stream, self.speculative_num_draft_tokens = 1, None, WIDTH
         self.fails_at = 0
+        self.failure: Exception = RuntimeError("out of memory")
         self.change(changes)
 
     def change(self, changes: dict[str, Any]) -> None:
@@ -187,7 +188,7 @@ class Server:
 
     def capture(self, graph: Graph, _pool: object, _stream: object, run: Any) -> Any:
         if len(self.graphs) + 1 == self.fails_at:
-            raise RuntimeError("out of memory")
+            raise self.failure
         graph.run = run
         self.graphs.append(graph)
         return run()
@@ -489,10 +490,13 @@ def test_a_size_without_a_graph_of_the_target_has_no_head() -> None:
     assert drafted(server, server.batch([*REQUESTS, (6, 2)], random.Random(3))) is None
 
 
+@pytest.mark.parametrize("failure", [RuntimeError, AttributeError])
 @pytest.mark.parametrize("fails_at", [1, 2, 3])
-def test_a_capture_that_fails_ends_all_heads(fails_at: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_capture_that_fails_ends_all_heads(
+    fails_at: int, failure: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO")
-    server = Server(fails_at=fails_at).capture_all()
+    server = Server(fails_at=fails_at, failure=failure("out of memory")).capture_all()
     assert step(server) is None
     assert [record.getMessage() for record in caplog.records] == [
         "patchkit: no draft runs as a head graph: out of memory"

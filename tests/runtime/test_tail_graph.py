@@ -174,6 +174,7 @@ class Server:
         self.plan_stream = None
         self.speculative_num_draft_tokens = WIDTH
         self.fails_at = 0
+        self.failure: Exception = RuntimeError("out of memory")
         self.prepares = False
         self.change(changes)
 
@@ -188,7 +189,7 @@ class Server:
 
     def capture(self, graph: Graph, _pool: object, _stream: object, run: Any) -> Any:
         if len(self.graphs) + 1 == self.fails_at:
-            raise RuntimeError("out of memory")
+            raise self.failure
         graph.run, graph.left = run, run()
         self.graphs.append(graph)
         return graph.left
@@ -533,10 +534,13 @@ def test_a_size_without_a_graph_of_the_target_has_no_tail() -> None:
     assert step(server)[0]
 
 
+@pytest.mark.parametrize("failure", [RuntimeError, AttributeError])
 @pytest.mark.parametrize("fails_at", [1, 2, 3])
-def test_a_capture_that_fails_ends_all_tails(fails_at: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_capture_that_fails_ends_all_tails(
+    fails_at: int, failure: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO")
-    server = Server(fails_at=fails_at).capture_all()
+    server = Server(fails_at=fails_at, failure=failure("out of memory")).capture_all()
     assert not step(server)[0]
     assert [record.getMessage() for record in caplog.records] == [
         "patchkit: no draft-extend runs as a tail graph: out of memory"
