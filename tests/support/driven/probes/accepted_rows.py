@@ -119,6 +119,9 @@ def _runner(case: dict[str, Any], draft_runner: Any, **others: Any) -> Any:
     size = max(sizes)
     tokens = size * width
     gathered = torch.zeros(1, dtype=torch.int32) if case.get("gathered") else None
+    # Its target has no graphs.
+    worker = bare(EagleDraftWorker)
+    worker.topk, worker.target_worker = 1, SimpleNamespace(model_runner=SimpleNamespace())
     buffers = SimpleNamespace(
         **{
             name: torch.zeros(tokens, dtype=torch.int64)
@@ -158,13 +161,15 @@ def _runner(case: dict[str, Any], draft_runner: Any, **others: Any) -> Any:
         forward_mode=ForwardMode.DRAFT_EXTEND_V2,
         require_gathered_buffer=bool(case.get("gathered")),
         require_mlp_tp_gather=False,
+        require_mlp_sync=False,
+        enable_torch_compile=False,
         require_attn_tp_gather=False,
         deepep_adapter=_NOTHING,
         device_module=SimpleNamespace(Event=lambda: SimpleNamespace(record=lambda: None)),
         extend_seq_lens_cpu=[width] * size,
         draft_extend_attn_backend=SimpleNamespace(**{name: lambda *_, **__: None for name in plans}),
         model_runner=draft_runner,
-        eagle_worker=bare(EagleDraftWorker),
+        eagle_worker=worker,
         backend=backend,
         output_buffers=backend.left,
         _create_graph=Graph,

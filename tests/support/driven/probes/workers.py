@@ -200,6 +200,7 @@ def plan(kind: str, function: str, *, plan_stream: bool) -> list[str]:
         speculative_num_draft_tokens=4,
         plan_stream=stream if plan_stream else None,
         plan_stream_ctx=stream,
+        cuda_graph_runner_for_draft_extend=None,
     )
     lens = torch.tensor([3, 1])
     batch = SimpleNamespace(spec_info=SimpleNamespace(), seq_lens=lens)
