@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from sglang.srt import distributed
 from sglang.srt.managers import schedule_batch
 from sglang.srt.model_executor import forward_batch_info
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardMode
@@ -138,8 +139,9 @@ def step(case: dict[str, Any], disable: str = "", *, extends: bool = False) -> d
     setattr(torch, "get_device_module", lambda *_: device)  # noqa: B010
     _SAMPLES.verify_tree_greedy_func = _verify_tree
     _SAMPLES.SIMULATE_ACC_LEN = 0
-    # 34238 asks them.
-    _answering(_SAMPLES, get_tp_group=SimpleNamespace(world_size=1))
+    # 34238 asks them, in later trees by an import in the function.
+    for module in (_SAMPLES, distributed):
+        _answering(module, get_tp_group=SimpleNamespace(world_size=1))
     for module in (_SAMPLES, eagle_worker_v2):
         if hasattr(module, "get_spec"):
             module.get_spec = lambda: SimpleNamespace(speculative_use_rejection_sampling=False)
