@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import weakref
 from bisect import bisect_left
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -30,6 +29,7 @@ from .step_graphs import (
     obstacles,
     outputs_of,
     target_of,
+    timed,
     width_of,
 )
 from .step_inputs import note_ahead
@@ -319,8 +319,7 @@ def run_head(worker: Any, batch: Any, verify_input: Callable[..., Any]) -> Any:
     if padding := size - requests:
         copies += [(value[requests:size], heads.none[:padding]) for value in (heads.lens, heads.rows)]
     copy_together(copies)
-    timer = worker.draft_runner.device_timer
-    with timer.wrap(metadata={"category": "eagle_draft"}) if timer else nullcontext():
+    with timed(worker, "eagle_draft"):
         head.replay()
     tokens, positions, slots = heads.tokens[:count], heads.positions[:count], head.slots[:count]
     note_ahead(batch, width, slots, positions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -12,6 +12,7 @@ import torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
 _logger = logging.getLogger(__name__)
 # Options with which a step does more than such a graph, or in another way.
@@ -173,3 +174,15 @@ def capture_beside(
         return graph.replay, runner._capture_graph(graph, pool, runner.stream, run)
     backend.capture_one(key, run, post_warmup_hook=getattr(attention, "on_after_cuda_graph_warmup", None))
     return partial(runner._replay_graph, key, None), backend._outputs[key]
+
+
+def timed(worker: Any, category: str) -> AbstractContextManager[object]:
+    """Return what times a replay for forward pass metrics.
+
+    Only the first rank has a timer, and all ranks have to replay the same graph.
+    """
+    timer = worker.draft_runner.device_timer
+    if not timer:
+        return nullcontext()
+    wrapped: AbstractContextManager[object] = timer.wrap(metadata={"category": category})
+    return wrapped

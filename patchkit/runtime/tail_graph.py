@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import inspect
 import weakref
-from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +30,7 @@ from .step_graphs import (
     obstacles,
     outputs_of,
     target_of,
+    timed,
     width_of,
 )
 from .switches import disabled
@@ -296,9 +296,7 @@ def run_tail(worker: Any, result: Any) -> bool:
         _, rows, tokens = prepared
     requests = lens.shape[0]
     copy_together([(tail.tokens[: tokens.shape[0]], tokens), (tail.rows[:requests], rows)])
-    timer = worker.draft_runner.device_timer
-    # With forward pass metrics only the first rank has one, and all ranks have to replay the same graph.
-    with timer.wrap(metadata={"category": "eagle_draft_extend"}) if timer else nullcontext():
+    with timed(worker, "eagle_draft_extend"):
         tail.replay()
     for name in _READ_DONE:
         # An earlier forward's does not cover what the tail read: the scheduler waits for the whole step.
