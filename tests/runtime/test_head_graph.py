@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from support.captured import Capturing, Graph
 
 from patchkit.runtime.head_graph import capture_head, is_prepared, run_head
 from patchkit.runtime.step_inputs import verify_slots
@@ -35,18 +36,6 @@ class EAGLEDraftCudaGraphRunner(SimpleNamespace):
 
 class CudaGraphRunner(SimpleNamespace):
     """Captures and replays the target's graphs."""
-
-
-class Graph:
-    """Runs what was captured again."""
-
-    def __init__(self) -> None:
-        self.run: Any = None
-        self.replays = 0
-
-    def replay(self) -> None:
-        self.replays += 1
-        self.run()
 
 
 def _extend(_query: object, *, skip_prefix_custom_mask: bool = True) -> None:
@@ -109,10 +98,11 @@ def chain(token: int, state: list[float], slots: list[int]) -> list[int]:
     return found
 
 
-class Server:
+class Server(Capturing):
     """The parts of a worker that a head has to do with."""
 
     def __init__(self, **changes: Any) -> None:
+        super().__init__()
         self.table = torch.arange(ROWS * CONTEXT, dtype=torch.int32).view(ROWS, CONTEXT) - CONTEXT
         # The first row is that of padding.
         self.table[0] = 0
@@ -170,28 +160,9 @@ class Server:
             _capture_init=lambda run: [run() for _ in range(2)],
             _capture_graph=self.capture,
         )
-        self.graphs: list[Graph] = []
         self.cuda_graph_runner = self.runner
         self.topk, self.plan_stream, self.speculative_num_draft_tokens = 1, None, WIDTH
-        self.fails_at = 0
-        self.failure: Exception = RuntimeError("out of memory")
         self.change(changes)
-
-    def change(self, changes: dict[str, Any]) -> None:
-        """Set attributes by their paths."""
-        for path, value in changes.items():
-            owner: Any = self
-            *names, last = path.split("__")
-            for name in names:
-                owner = getattr(owner, name)
-            setattr(owner, last, value)
-
-    def capture(self, graph: Graph, _pool: object, _stream: object, run: Any) -> Any:
-        if len(self.graphs) + 1 == self.fails_at:
-            raise self.failure
-        graph.run = run
-        self.graphs.append(graph)
-        return run()
 
     def forward(self, batch: Any) -> tuple[None, None, torch.Tensor]:
         """Draft as the tree's own graph does: it reads the batch, and moves its positions on."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from support.captured import Capturing, Graph
 
 from patchkit.runtime.tail_graph import capture_tail, run_tail
 from patchkit.runtime.triton_attention import is_plain_triton, replay_triton_extend
@@ -29,20 +30,6 @@ class EAGLEDraftExtendCudaGraphRunner(SimpleNamespace):
 
 class CudaGraphRunner(SimpleNamespace):
     """Captures and replays the target's graphs."""
-
-
-class Graph:
-    """Runs what was captured again, into the same results."""
-
-    def __init__(self) -> None:
-        self.run: Any = None
-        self.left: Any = None
-        self.replays = 0
-
-    def replay(self) -> None:
-        self.replays += 1
-        for into, found in zip(self.left, self.run(), strict=True):
-            into.copy_(found.clone())
 
 
 class FullCudaGraphBackend:
@@ -120,10 +107,11 @@ class Model:
         return SimpleNamespace(next_token_logits=chosen @ self.head, hidden_states=chosen)
 
 
-class Server:
+class Server(Capturing):
     """The parts of a worker that a tail has to do with; its target's graphs are buffers that a test fills."""
 
     def __init__(self, **changes: Any) -> None:
+        super().__init__()
         self.table = torch.arange(1, ROWS * CONTEXT + 1, dtype=torch.int32).view(ROWS, CONTEXT)
         self.backend = TritonAttnBackend(self.table)
         self.model = Model(self.backend)
@@ -168,31 +156,12 @@ class Server:
             _capture_graph=self.capture,
         )
         self.runner.buffers.hidden_states = states.clone()
-        self.graphs: list[Graph] = []
         self.cuda_graph_runner_for_draft_extend = self.runner
         self.topk = 1
         self.plan_stream = None
         self.speculative_num_draft_tokens = WIDTH
-        self.fails_at = 0
-        self.failure: Exception = RuntimeError("out of memory")
         self.prepares = False
         self.change(changes)
-
-    def change(self, changes: dict[str, Any]) -> None:
-        """Set attributes by their paths."""
-        for path, value in changes.items():
-            owner: Any = self
-            *names, last = path.split("__")
-            for name in names:
-                owner = getattr(owner, name)
-            setattr(owner, last, value)
-
-    def capture(self, graph: Graph, _pool: object, _stream: object, run: Any) -> Any:
-        if len(self.graphs) + 1 == self.fails_at:
-            raise self.failure
-        graph.run, graph.left = run, run()
-        self.graphs.append(graph)
-        return graph.left
 
     def capture_all(self, *, narrow: bool = True) -> Server:
         rows = torch.zeros(max(SIZES), dtype=torch.int64)
