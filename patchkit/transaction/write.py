@@ -89,13 +89,13 @@ def locked(tree: CheckoutTree, *, recovering: bool = False) -> Iterator[Store]:
     """Lock the tree and create patchkit's own folder. Raise TreeError if it is locked already or read-only."""
     _require_writable(tree.package)
     store = Store(tree.package)
-    # Both raise for files that are damaged or from a newer patchkit, before anything is created.
-    record.read(tree)
-    store.journal()
     with ExitStack() as stack:
         with wrapped_os_errors(tree):
             is_new = stack.enter_context(exclusive(tree.package))
             try:
+                # Both raise for files that are damaged or from a newer patchkit.
+                record.read(tree)
+                store.journal()
                 store.create()
             except BaseException:
                 if is_new:

@@ -202,9 +202,11 @@ class DiskFork(NamedTuple):
         return read_named(self.path(name))
 
     def inside(self, name: str) -> list[str]:
-        """Return the names of a folder's entries, sorted."""
+        """Return the names of a folder's entries, sorted; none if another process has removed it."""
         try:
             return sorted(os.listdir(self.path(name)))
+        except FileNotFoundError:
+            return []
         except OSError as error:
             raise self._unreadable(name, error) from None
 

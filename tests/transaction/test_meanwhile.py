@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import multiprocessing
 import os
@@ -23,19 +24,23 @@ from support.toys import (
 )
 
 from patchkit.errors import PatchkitError, TreeError, UnfinishedError
+from patchkit.plan import record
 from patchkit.transaction import folder
 from patchkit.transaction import revert as reverting
 from patchkit.transaction.candidates import Candidates
+from patchkit.transaction.lock import LOCK
 from patchkit.transaction.recover import recover
 from patchkit.transaction.revert import RevertResult, recorded
 from patchkit.transaction.store import Store
 from patchkit.transaction.write import locked
+from patchkit.tree.fork import FOLDER, OWN_FOLDER, RECORD, DiskFork
 from patchkit.tree.tree import open_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from patchkit.plan.record import Record
     from patchkit.tree.tree import CheckoutTree
 
 MINE = b"class Mirror:\n    mine = 1\n"
@@ -249,6 +254,43 @@ def test_twenty_at_once_each_succeed_or_are_told_by_whom_it_is_locked(tree: Chec
     apply(tree)
     revert_patches(tree)
     assert everything(tree.root) == before
+
+
+def test_the_record_of_a_tree_is_read_where_no_other_patchkit_can_take_it_away(
+    tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, holds = record.read, list[bool]()
+
+    def reading(read_tree: CheckoutTree) -> Record:
+        with (tree.package / OWN_FOLDER / LOCK).open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holds.append(True)
+        return read(read_tree)
+
+    apply(tree)
+    monkeypatch.setattr(record, "read", reading)
+    with locked(tree):
+        pass
+    assert holds == [True, True]
+
+
+def test_a_record_that_another_patchkit_takes_away_while_it_is_looked_for_is_none(
+    tree: CheckoutTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, steps = DiskFork.kind, [revert_patches]
+
+    def meanwhile(fork: DiskFork, name: str) -> str:
+        found = kind(fork, name)
+        if found == FOLDER and name.endswith(RECORD) and steps:
+            steps.pop()(tree)
+        return found
+
+    apply(tree)
+    monkeypatch.setattr(DiskFork, "kind", meanwhile)
+    assert open_tree(tree.root).record() == {}
+    assert steps == []
 
 
 def test_a_save_between_the_plan_of_a_revert_and_its_lock_is_planned_anew(
