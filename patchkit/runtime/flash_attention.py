@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from .shapes import FlashAttention, MultiStepDraft
 
 _CLASS = "FlashAttentionBackend"
-# Features with metadata that backends.flash_attention does not fill.
+_LATENT = "use_mla"
+# Features with more metadata than lengths and a page table.
 _UNSUPPORTED = (
-    "use_mla",
     "use_sliding_window_kv_pool",
     "has_swa",
     "has_local_attention",
@@ -33,15 +33,16 @@ def is_flash_attention(backend: object) -> TypeGuard[FlashAttention]:
     return type(backend).__name__ == _CLASS
 
 
-def is_plain(backend: object, *, branches: bool = False) -> bool:
+def is_plain(backend: object, *, branches: bool = False, latent: bool = False) -> bool:
     """Return whether a backend is version 3, on multi-head attention with one KV pool, and a top-k of at most 1.
 
-    With ``branches`` its top-k may be any.
+    With ``branches`` its top-k may be any, and with ``latent`` its attention multi-latent.
     """
     return (
         is_flash_attention(backend)
         and getattr(backend, "fa_impl_ver", None) == _VERSION
         and (branches or backend.topk <= 1)
+        and (latent or not getattr(backend, _LATENT, False))
         and not any(getattr(backend, name, False) for name in _UNSUPPORTED)
     )
 
@@ -85,7 +86,7 @@ def _is_filled(backend: object) -> bool:
     return (
         is_flash_attention(backend)
         and getattr(backend, "fa_impl_ver", None) in {3, 4}
-        and not (getattr(backend, "fa_impl_ver", None) == 4 and getattr(backend, "use_mla", False))
+        and not (getattr(backend, "fa_impl_ver", None) == 4 and getattr(backend, _LATENT, False))
         and (backend.topk <= 1 or _attends_to_branches(backend))
         and not any(getattr(backend, name, False) for name in _SIZED_BY_HOST)
     )

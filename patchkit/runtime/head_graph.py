@@ -216,7 +216,7 @@ def _plans_on_device(backend: Any) -> bool:
         skips = kernel and inspect.signature(kernel).parameters.get("skip_prefix_custom_mask")
         # The kernel of deterministic inference reads all of it.
         return bool(skips and skips.default is True) and not getattr(backend, "enable_deterministic", False)
-    return is_plain(backend) and not getattr(backend, "needs_cpu_seq_lens", True)
+    return is_plain(backend, latent=True) and not getattr(backend, "needs_cpu_seq_lens", True)
 
 
 def capture_head(runner: Any, size: int, batch: Any, forward: Callable[[], Any], pool: object = None) -> None:
@@ -280,15 +280,11 @@ def capture_head(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
         fill_chains(ChainDrafts(lens, rows, heads.bonus[:size], drafts, ahead.verified), filled, mask)
         return ()
 
-    try:
+    def capture() -> _Head:
         replay, _ = capture_beside(runner, (_PATCH, size), head, pool, runner.draft_attn_backend)
-    # Whatever a fork's backend or a compiler raises, the server does without.
-    except Exception as error:
-        heads.give_up(error)
-        return
-    heads.by_size[size] = _Head(replay, weakref.ref(target), ahead.verified, mask and mask.mask)
-    if size == min(runner.capture_bs):
-        heads.report()
+        return _Head(replay, weakref.ref(target), ahead.verified, mask and mask.mask)
+
+    heads.add(runner, size, capture)
 
 
 def run_head(worker: Any, batch: Any, verify_input: Callable[..., Any]) -> Any:

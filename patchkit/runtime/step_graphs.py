@@ -57,10 +57,17 @@ class StepGraphs(Generic[_Graph]):
         self.by_size.clear()
         _logger.info("patchkit: no %s runs as a %s graph: %s", self._step, self._kind, why)
 
-    def report(self) -> None:
-        """Log the sizes once all are captured."""
-        sizes = sorted(self.by_size)
-        _logger.info("patchkit: %ss of %s requests run as %s graphs", self._step, sizes, self._kind)
+    def add(self, runner: Any, size: int, capture: Callable[[], _Graph]) -> None:
+        """Keep what ``capture`` returns for ``size``, the smallest of ``runner`` last; if it fails, drop all graphs."""
+        try:
+            self.by_size[size] = capture()
+        # Whatever a fork's backend or a compiler raises, the server does without.
+        except Exception as error:
+            self.give_up(error)
+            return
+        if size == min(runner.capture_bs):
+            sizes = sorted(self.by_size)
+            _logger.info("patchkit: %ss of %s requests run as %s graphs", self._step, sizes, self._kind)
 
     def count(self, *, ran: bool) -> None:
         """Count a step, and log both counts at each power of ten."""

@@ -170,12 +170,14 @@ def _plan_of(runner: Any) -> Callable[[Any], object] | None:
         if plan is not None:
             return lambda batch: plan(_replayed(batch, width))
         return partial(_plan_triton, backend, width) if plans_triton_extend(backend) else None
-    if not is_plain(backend) or getattr(backend, "needs_cpu_seq_lens", True):
+    if getattr(backend, "needs_cpu_seq_lens", True):
         return None
     if hasattr(backend, "draft_extend_metadata_captured_in_graph"):
         # The forward itself plans.
-        return (lambda _: None) if backend.draft_extend_metadata_captured_in_graph() else None
-    return partial(_plan_flash_attention, backend)
+        plans = is_plain(backend) and backend.draft_extend_metadata_captured_in_graph()
+        return (lambda _: None) if plans else None
+    # Without 29343 a backend on MLA needs the mirror.
+    return partial(_plan_flash_attention, backend) if is_plain(backend, latent=True) else None
 
 
 def _plan_triton(backend: Any, width: int, batch: Any) -> None:
@@ -251,15 +253,11 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
         left = output.hidden_states
         return likeliest, None if left is None else accepted_logits(left, rows)
 
-    try:
+    def capture() -> _Tail:
         replay, left = capture_beside(runner, (_PATCH, size), tail, pool, runner.draft_extend_attn_backend)
-    # Whatever a fork's backend or a compiler raises, the server does without.
-    except Exception as error:
-        tails.give_up(error)
-        return
-    tails.by_size[size] = _Tail(replay, weakref.ref(target), _address(states), tokens, rows, *left)
-    if size == min(runner.capture_bs):
-        tails.report()
+        return _Tail(replay, weakref.ref(target), _address(states), tokens, rows, *left)
+
+    tails.add(runner, size, capture)
 
 
 def _fits(runner: Any, target: Any, verified: Any) -> bool:

@@ -28,10 +28,9 @@ from patchkit.plan import record
 from patchkit.transaction import folder
 from patchkit.transaction import revert as reverting
 from patchkit.transaction.candidates import Candidates
-from patchkit.transaction.lock import LOCK
 from patchkit.transaction.recover import recover
 from patchkit.transaction.revert import RevertResult, recorded
-from patchkit.transaction.store import Store
+from patchkit.transaction.store import LOCK, Store
 from patchkit.transaction.write import locked
 from patchkit.tree.fork import FOLDER, OWN_FOLDER, RECORD, DiskFork
 from patchkit.tree.tree import open_tree

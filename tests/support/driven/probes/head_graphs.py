@@ -87,6 +87,7 @@ def _backends(case: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Return what makes batches, and the target's and the draft's backend."""
     width, largest = case["draft_tokens"], max(case["captured"])
     server = {"context": CONTEXT, "page_size": 1, "draft_tokens": width, "steps": width - 1}
+    server |= {"mla": case["backend"] == "fa3 on MLA"}
     with backends.OnCpu():
         if case["backend"] == "triton":
             runner = backends.model_runner(**server)

@@ -90,6 +90,10 @@ def _target(case: dict[str, Any]) -> Any:
     return made
 
 
+def _is_latent(case: dict[str, Any]) -> bool:
+    return bool(case["backend"] == "fa3 on MLA")
+
+
 def _bare_backend(case: dict[str, Any]) -> Any:
     """Return a backend of a later tree, whose constructor takes its options from a whole server."""
     size, width = max(case["captured"]), case["draft_tokens"]
@@ -107,12 +111,13 @@ def _bare_backend(case: dict[str, Any]) -> Any:
         ),
         **dict.fromkeys(
             (
-                *("use_sliding_window_kv_pool", "use_mla", "has_swa", "has_local_attention", "skip_prefill"),
+                *("use_sliding_window_kv_pool", "has_swa", "has_local_attention", "skip_prefill"),
                 *("is_encoder_decoder", "is_prefill_aware_swa", "needs_cpu_seq_lens"),
             ),
             False,
         ),
         device="cpu",
+        use_mla=_is_latent(case),
         is_draft_runner=True,
         req_to_token=table,
         max_context_len=CONTEXT,
@@ -163,6 +168,7 @@ def _translator(table: torch.Tensor) -> Any:
 def _worker(case: dict[str, Any]) -> Any:
     width, sizes = case["draft_tokens"], case["captured"]
     server = {"context": CONTEXT, "page_size": 1, "draft_tokens": width, "steps": width - 1}
+    server |= {"mla": _is_latent(case)}
     if not _SCHEDULED:
         backend: Any = _bare_backend(case)
     elif case["backend"] == "triton":
