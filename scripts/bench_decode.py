@@ -282,15 +282,14 @@ def main(
             folders = checkpoint[group.layers]
         else:
             folders = models.write(models.MODELS[group.server.model], checkpoints)
-        options = group.server.settings(*folders)
-        environment = group.server.environment
+        server = group.server
         return Field(
             group,
             {
                 tree: Engine(
                     tree,
-                    options,
-                    environment,
+                    server.settings(*folders, patched=bool(tree.patches())),
+                    server.environment,
                     site=site,
                     folder=out / "engines" / group.name / tree.name,
                     watchdog=watchdog,

@@ -54,6 +54,8 @@ class Server:
     environment: Mapping[str, str] = field(default_factory=dict)
     # None: the Llama of `checkpoint.py`.
     model: str | None = None
+    # Settings with which a tree crashes without its patches.
+    of_patched: Mapping[str, Option] = field(default_factory=dict)
 
     @property
     def gpus(self) -> int:
@@ -82,10 +84,11 @@ class Server:
         """The speculative algorithm, or "none"."""
         return str(self.settings("", "").get("speculative_algorithm") or "none")
 
-    def settings(self, target: str, draft: str) -> dict[str, Option]:
-        """Return all settings of an engine with these checkpoints."""
+    def settings(self, target: str, draft: str, *, patched: bool = False) -> dict[str, Option]:
+        """Return all settings of an engine with these checkpoints, of a patched tree or another."""
         of_model = MODELS[self.model].options if self.model else {}
         chosen = {**common_options(target, draft), **of_model, **self.options}
+        chosen |= self.of_patched if patched else {}
         files = {TARGET: target, TOKEN_MAP: token_map(target)}
         return {name: files.get(str(value), value) for name, value in chosen.items()}
 
@@ -459,6 +462,11 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
             "metrics",
             _mixture("metrics"),
             Server({"enable_metrics": True, "enable_forward_pass_metrics": True}),
+        ),
+        Scenario(
+            "patched-metrics",
+            _mixture("metrics"),
+            Server({"enable_metrics": True}, of_patched={"enable_forward_pass_metrics": True}),
         ),
         Scenario("server-metrics", _mixture("server-metrics"), Server({"enable_metrics": True})),
         Scenario(

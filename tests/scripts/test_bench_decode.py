@@ -472,6 +472,12 @@ def test_a_server_without_speculation_and_one_that_drafts_for_itself_are_setting
     ]
 
 
+def test_what_a_release_crashes_with_is_a_setting_of_its_patched_tree_alone() -> None:
+    (server,) = (scenario.server for scenario in drawn(1) if scenario.name == "patched-metrics")
+    without, patched = (server.settings("t", "d", patched=has) for has in (False, True))
+    assert patched == without | {"enable_forward_pass_metrics": True} != without
+
+
 def test_every_kind_of_flash_attention_runs_straight_and_is_brought_to_its_edges() -> None:
     every = drawn(1, 8)
     for family in ("deepseek-mla", "gpt-oss"):
