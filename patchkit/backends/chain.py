@@ -60,9 +60,11 @@ def compact_trees(trees: VerifiedTrees, verified: VerifyBuffers) -> None:
 def moves_of_paths(paths: AcceptedPaths) -> PathMoves:
     """Return where accepted paths move to the front: on a GPU in one launch, without blocking the host."""
     requests, depth = paths.places.shape
-    sizes = (requests * depth, requests * depth, paths.slots.shape[0])
+    count, padding = requests * depth, requests * depth % 2
+    sizes = (count, padding, count, padding, paths.slots.shape[0])
     buffer = torch.empty(sum(sizes), dtype=torch.int64, device=paths.lens.device)
-    moves = PathMoves(buffer, *buffer.split_with_sizes(sizes))
+    to, _, source, _, order = buffer.split_with_sizes(sizes)
+    moves = PathMoves(buffer, to, source, order)
     if paths.lens.is_cuda:
         from .chain_kernel import moves_by_kernel
 

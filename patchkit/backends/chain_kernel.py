@@ -113,7 +113,7 @@ def _compact(  # type: ignore[no-untyped-def]  # noqa: PLR0917
 
 # As above.
 @triton.jit(  # type: ignore[untyped-decorator]
-    do_not_specialize=["requests"],
+    do_not_specialize=["requests", "source_start"],
     do_not_specialize_on_alignment=["index", "drafts", "lens", "slots", "rows"],
 )
 def _move(  # type: ignore[no-untyped-def]  # noqa: PLR0917
@@ -125,6 +125,7 @@ def _move(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     req_to_token,
     moves,
     requests,
+    source_start,
     slots_per_request,
     DEPTH: tl.constexpr,  # noqa: N803
     TOKENS: tl.constexpr,  # noqa: N803
@@ -141,7 +142,7 @@ def _move(  # type: ignore[no-untyped-def]  # noqa: PLR0917
         place = request * TOKENS + at
         on_path = tl.load(index + request * DEPTH + at, mask=at < DEPTH, other=0)
         source = tl.where(at < DEPTH, tl.maximum(on_path, 0), place)
-        tl.store(moves + 2 * requests * DEPTH + place, source.to(tl.int64), mask=at < TOKENS)
+        tl.store(moves + 2 * source_start + place, source.to(tl.int64), mask=at < TOKENS)
         taken = at <= tl.load(drafts + request)
         # A pool for many long requests has more slots than 32 bits can count.
         own = (
@@ -149,13 +150,13 @@ def _move(  # type: ignore[no-untyped-def]  # noqa: PLR0917
         )
         tl.store(moves + start + at, tl.load(own + at, mask=taken, other=0).to(tl.int64), mask=taken)
         slot = tl.load(slots + source, mask=taken, other=0)
-        tl.store(moves + requests * DEPTH + start + at, slot.to(tl.int64), mask=taken)
+        tl.store(moves + source_start + start + at, slot.to(tl.int64), mask=taken)
     else:
         # What is left of both halves.
         for first in range(start, requests * DEPTH, BLOCK):
             none = tl.zeros((BLOCK,), tl.int64)
             tl.store(moves + first + at, none, mask=first + at < requests * DEPTH)
-            tl.store(moves + requests * DEPTH + first + at, none, mask=first + at < requests * DEPTH)
+            tl.store(moves + source_start + first + at, none, mask=first + at < requests * DEPTH)
 
 
 def verify_chains_by_kernel(drafted: DraftedChains, verified: VerifyBuffers) -> None:
@@ -206,6 +207,7 @@ def moves_by_kernel(paths: AcceptedPaths, moves: PathMoves) -> None:
         paths.req_to_token,
         moves.buffer,
         requests,
+        requests * depth + requests * depth % 2,
         paths.req_to_token.shape[1],
         depth,
         tokens,

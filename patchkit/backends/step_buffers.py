@@ -55,8 +55,9 @@ class PathMoves(NamedTuple):
     """Where accepted paths go: int64 views of one buffer.
 
     ``to`` and ``source`` [requests x depth] are the slots behind each length and those of the accepted tokens, one
-    request after the other, then 0; ``order`` [requests x tokens] are the places of a request's path, which is
-    filled with the batch's first place to its greatest depth, and of the draft tokens behind that.
+    request after the other, then 0. Both start at multiples of 16 bytes: the kernel that moves keys is compiled for
+    that. ``order`` [requests x tokens] are the places of a request's path, which is filled with the batch's first
+    place to its greatest depth, and of the draft tokens behind that.
     """
 
     buffer: torch.Tensor

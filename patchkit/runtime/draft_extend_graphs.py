@@ -14,6 +14,11 @@ _PATCH = "pk-fa3-draft-extend-graph"
 _TREES = "pk-tree-extend-graph"
 _RUNNER = "EAGLEDraftExtendCudaGraphRunner"
 _TABLE = "page_table"
+# Whose graphs read a page table.
+_MODES = (
+    *("decode_cuda_graph_metadata", "target_verify_metadata", "draft_extend_metadata"),
+    *("draft_decode_metadata_topk_normal", "target_verify_metadata_topk_normal"),
+)
 # The values that sglang's own switches read as true.
 _TRUE = {"true", "1", "yes", "y"}
 
@@ -62,26 +67,33 @@ def graphs_draft_extend(
     return flashinfer.prepare_draft_extend(backend, worker.speculative_num_draft_tokens)
 
 
-def share_draft_extend_tables(backend: Any, draft_runner: object) -> None:
-    """Replace the page tables of a draft-extend's graphs, int32, [requests, pages], by one that the draft has anyway.
+def share_draft_extend_tables(backend: Any, draft_runner: object, *, branches: bool = False) -> None:
+    """Replace the page tables of a draft-extend's graphs, int32, [requests, pages], by one table.
 
     A plain FlashAttention-3 backend allocates a table for each mode. The backend of a draft-extend runs one mode, and
     that of the draft's first step has a table for this mode, which it never runs. Without such a step, the backend
-    keeps a table of its own. Source: pk-fa3-draft-extend-graph.
+    keeps a table of its own. With ``branches`` that of a top-k above 1, where the patches plan it, is as wide as a row
+    of the pool, as an eager draft-extend's is: a tree's tokens may reach past the context's end. Source:
+    pk-fa3-draft-extend-graph and pk-tree-extend-graph.
     """
-    if disabled(_PATCH) or not flash_attention.is_plain(backend):
+    wide = branches and flash_attention.reads_tree_alone(backend)
+    if disabled(_PATCH) or not flash_attention.is_plain(backend, branches=wide):
         return
     table = backend.draft_extend_metadata[_TABLE]
+    shape = table.shape
     steps = getattr(getattr(draft_runner, "draft_attn_backend", None), "attn_backends", ())
-    if steps and flash_attention.is_plain(steps[0]):
+    if wide:
+        pages = -(-backend.req_to_token.shape[1] // backend.page_size)
+        table = table.new_zeros(shape[0], max(shape[1], pages))
+    elif steps and flash_attention.is_plain(steps[0]):
         unused: object = getattr(steps[0], "draft_extend_metadata", {}).get(_TABLE)
-        if isinstance(unused, torch.Tensor) and unused.shape == table.shape:
+        if isinstance(unused, torch.Tensor) and unused.shape == shape:
             table = unused
-    for mode in ("decode_cuda_graph_metadata", "target_verify_metadata", "draft_extend_metadata"):
-        buffers = getattr(backend, mode)
+    for mode in _MODES:
+        buffers = getattr(backend, mode, {})
         # Beside them, by number, is what was captured.
         for name in [each for each in buffers if isinstance(each, str) and each.startswith(_TABLE)]:
-            if buffers[name].shape == table.shape:
+            if buffers[name].shape == shape:
                 buffers[name] = table
 
 

@@ -121,7 +121,8 @@ def graphs_flash_draft_extend(backend: object, *, branches: bool = False) -> boo
 
     It can on a plain backend and, with 29343, on every other version 3 backend that does without the mirror and has
     a single KV pool: where the keys of a second pool are written is set for each forward, and a capture would keep
-    the first one. A top-k above 1 needs ``branches``, a graph with room for a tree's tokens, and no mirror.
+    the first one. A top-k above 1 needs a plain backend without the mirror, and ``branches``, a graph with room for a
+    tree's tokens.
     """
     if is_plain(backend):
         return True
@@ -129,11 +130,11 @@ def graphs_flash_draft_extend(backend: object, *, branches: bool = False) -> boo
     if is_plain(backend, branches=branches):
         return freed
     single = not getattr(backend, "use_sliding_window_kv_pool", True)
-    fits = is_flash_attention(backend) and (branches or backend.topk <= 1)
     return (
         freed
         and single
-        and fits
+        and is_flash_attention(backend)
+        and backend.topk <= 1
         and getattr(backend, "fa_impl_ver", None) == _VERSION
         and not disabled(_WHOLE)
     )

@@ -29,23 +29,32 @@ _UNREAD = {"FlashMLABackend", "TRTLLMHAAttnBackend", "TRTLLMMLABackend"}
 _LINEAR = {"GDNAttnBackend", "KDAAttnBackend", "LightningAttentionBackend", "Mamba2AttnBackend"}
 
 
-def reads_full_mask(backend: object) -> bool:
-    """Return whether the target's backend reads a tree mask over the whole context, or may.
+def _reader(backend: object) -> object | None:
+    """Return which backend reads a verify's mask, if one does, None if that is not known.
 
     A hybrid backend verifies with one of its sides, one that wraps full and linear attention with the full one.
-    Subclasses and other wrappers, such as two-batch overlap's, which splits the mask, may read it.
     """
     side = verify_side(backend)
     if side is not backend:
         # A fork's subclass may read the mask itself.
-        return reads_full_mask(side) if type(backend).__name__ == _HYBRID else True
+        return _reader(side) if type(backend).__name__ == _HYBRID else None
     full = getattr(backend, "full_attn_backend", None)
     if full is not None and type(backend).__name__ == "HybridLinearAttnBackend":
         linear = getattr(backend, "linear_attn_backend", None)
-        return type(linear).__name__ not in _LINEAR or reads_full_mask(full)
-    if flash_attention.is_flash_attention(backend):
-        return backend.topk > 1
-    return type(backend).__name__ not in _UNREAD and not sparse_attention.does_without_mirror(backend)
+        return _reader(full) if type(linear).__name__ in _LINEAR else None
+    return backend
+
+
+def reads_full_mask(backend: object) -> bool:
+    """Return whether the target's backend reads a tree mask over the whole context, or may.
+
+    Subclasses and other wrappers, such as two-batch overlap's, which splits the mask, may read it.
+    """
+    reader = _reader(backend)
+    if flash_attention.is_flash_attention(reader):
+        return reader.topk > 1
+    unread = type(reader).__name__ in _UNREAD
+    return reader is None or not (unread or sparse_attention.does_without_mirror(reader))
 
 
 def has_full_mask(backend: object) -> bool:
@@ -65,7 +74,7 @@ def verify_mask(
     and 33127.
     """
     if top_k > 1:
-        small = not disabled("32886") and flash_attention.reads_tree_alone(backend)
+        small = not disabled("32886") and flash_attention.reads_tree_alone(_reader(backend))
     else:
         small = not has_full_mask(backend)
     if mode.name != "FULL_MASK" or not small:

@@ -87,7 +87,8 @@ def verify_outputs(
     predicted = torch.zeros(shape, dtype=torch.int32, device=device).flatten()
     index = torch.full((requests, width), -1, dtype=torch.int32, device=device)
     drafts = torch.empty((requests,), dtype=torch.int32, device=device)
-    if one_launch and topk != 1 and paths and not disabled("pk-accepted-paths"):
+    # N-gram speculation, whose top-k is negative, moves its own paths.
+    if one_launch and topk is not None and topk > 1 and paths and not disabled("pk-accepted-paths"):
         # By reference to the counts there would be a cycle.
         setattr(drafts, _OUTCOME, (predicted, index, lens))
     return predicted, index, drafts

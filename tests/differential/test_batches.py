@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.driven.fixtures import without_and_with_each
+from support.driven.trees import ProbeError
 from support.sweeps import examples
 
 if TYPE_CHECKING:
     from support.driven.trees import DrivenTree
 
+states_beside_none = without_and_with_each("pk-fa3-draft-extend-graph", ["0.5.13", "0.5.18", "0.5.22"])
 LENS = st.lists(st.integers(1, 5000), min_size=1, max_size=6)
 Step = tuple[str, Any]
 Case = tuple[dict[str, Any], list[Step]]
@@ -152,3 +155,16 @@ def test_a_verify_is_waited_for_on_the_host_only_where_it_reads_the_lengths(
     assert patched.ask("batches.wait", False, described) == (["a.wait"] if there else [])
     waits = patched.ask("batches.wait", True, described)
     assert waits == unpatched.ask("batches.wait", True, described) == (["a.synchronize"] if there else [])
+
+
+def test_requests_with_hidden_states_beside_some_without_go_on_without_any(
+    states_beside_none: tuple[DrivenTree, DrivenTree],
+) -> None:
+    """After a draft-extend in a graph a draft that needs none has them, and after a prefill it has not."""
+    before, after = states_beside_none
+    for sides in ((True, False), (False, True)):
+        assert after.ask("batches.merged_drafts", *sides, [1, 3]) == [[[1], [3]], None]
+    with pytest.raises(ProbeError, match="IndexError"):
+        before.ask("batches.merged_drafts", True, False, [1, 3])
+    for tree in (before, after):
+        assert tree.ask("batches.merged_drafts", True, True, [1, 3]) == [[[1], [3]], [[1], [3]]]

@@ -71,11 +71,14 @@ def test_a_draft_with_multimodal_positions_gets_no_graph_that_does_not_copy_them
         (False, True, "pk-tree-extend-graph", False),
     ],
 )
-def test_a_draft_of_several_branches_gets_a_graph_where_a_tree_fits(
-    monkeypatch: pytest.MonkeyPatch, mirror: bool, branches: bool, disable: str, graphs: bool
+@pytest.mark.parametrize("window", [False, True])
+def test_a_draft_of_several_branches_gets_a_graph_where_a_tree_fits(  # noqa: PLR0917
+    monkeypatch: pytest.MonkeyPatch, mirror: bool, branches: bool, disable: str, graphs: bool, window: bool
 ) -> None:
     monkeypatch.setenv("PATCHKIT_DISABLE", disable)
     backend: Any = FlashAttentionBackend()
+    # Of those no tree's tokens have run.
+    backend.has_swa, graphs = window, graphs and not window
     vars(backend).update(topk=4, needs_cpu_seq_lens=mirror, use_sliding_window_kv_pool=False)
     worker: Any = SimpleNamespace(
         server_args=SimpleNamespace(speculative_token_map=None),

@@ -134,6 +134,24 @@ def test_without_such_a_step_one_table_of_its_own_is_left(runner: Any) -> None:
     assert set(backend.tables()) == {own}
 
 
+class OptedOut(FlashAttentionBackend):
+    """The same where the patches plan several branches."""
+
+    page_size = 2
+    req_to_token = torch.zeros(REQUESTS, 2 * PAGES + 3)
+    needs_cpu_seq_lens = property(lambda _: False)
+
+
+OptedOut.__name__ = "FlashAttentionBackend"
+
+
+def test_several_branches_have_one_table_as_wide_as_the_pools_rows() -> None:
+    backend: Any = OptedOut(topk=4)
+    share_draft_extend_tables(backend, draft_of(OptedOut(topk=4)), branches=True)
+    assert len(set(backend.tables())) == 1
+    assert backend.draft_extend_metadata["page_table"].shape == (REQUESTS, PAGES + 2)
+
+
 @pytest.mark.parametrize("backend", [FlashAttentionBackend(topk=4), Fork()], ids=["branches", "fork"])
 def test_other_backends_keep_their_tables(backend: Any) -> None:
     before = backend.tables()

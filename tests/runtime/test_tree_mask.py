@@ -95,8 +95,13 @@ def test_several_branches_have_a_mask_over_themselves_where_the_patches_plan_the
     opted_out: Any = property(lambda _: False) if by_patches else False
     target = type("FlashAttentionBackend", (), {"topk": 4, "needs_cpu_seq_lens": opted_out})()
     full = (TreeMaskMode.FULL_MASK, "large")
-    # Upstream's own backend, in 0.5.16, reads the whole mask.
-    assert verify_mask(target, *full, 4) == ((TreeMaskMode.QLEN_ONLY, None) if by_patches else full)
+    side = hybrid("TritonAttnBackend", "FlashAttentionBackend", "decode")
+    side.decode_backend = target
+    for each in (target, side, beside(target), beside(side)):
+        # Upstream's own backend, in 0.5.16, reads the whole mask.
+        assert verify_mask(each, *full, 4) == ((TreeMaskMode.QLEN_ONLY, None) if by_patches else full)
+    for each in (subclass_of(side), beside(target, "AcmeLinearBackend")):
+        assert verify_mask(each, *full, 4) == full
 
 
 def test_another_mode_and_a_switch_leave_it(monkeypatch: pytest.MonkeyPatch) -> None:

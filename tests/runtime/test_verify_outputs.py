@@ -139,11 +139,16 @@ def test_a_draft_extend_that_starts_before_the_verified_tokens_has_lengths_of_it
 def test_what_is_no_greedy_chain_has_room_as_the_trees_kernel_needs_it(
     topk: int | None, width: int, shape: list[int]
 ) -> None:
-    tokens, index, drafts = verify_outputs(CANDIDATES, torch.tensor([10, 20]), shape, width, topk)
+    # N-gram speculation has a top-k of -1, and moves its paths itself.
+    paths = topk == -1
+    tokens, index, drafts = verify_outputs(
+        CANDIDATES, torch.tensor([10, 20]), shape, width, topk, paths=paths
+    )
     assert tokens.tolist() == [0] * shape[0]
     assert index.tolist() == [[-1] * width] * 2
     assert not verify_chain(drafts, CANDIDATES, TARGETS)
     drafts.fill_(1)
+    assert vars(drafts) == {}
     assert with_bonus(drafts).tolist() == [2, 2]
 
 

@@ -626,6 +626,10 @@ DRIVEN = (
         (Case("verified.step", (VERIFIED,), {"extends": True}, besides="operators", last="0.5.21"),),
     ),
     Driven(
+        _of("speculative/eagle_info.py", "EagleDraftInput.merge_batch"),
+        (Case("batches.merged_drafts", (True, True, [1, 3])),),
+    ),
+    Driven(
         _of("mem_cache/memory_pool.py", "HybridReqToTokenPool.free_mamba_cache"),
         (Case("tracked_states.free_after_turns", (1,), last="0.5.12.post1"),),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
@@ -36,6 +37,19 @@ class Request(SimpleNamespace):
         return bool(self.done)
 
 
+def draft_input(rows: list[int], *, states: bool = False) -> EagleDraftInput:
+    """Return what the requests of these rows draft from, with or without hidden states."""
+    values = {
+        "topk_p": on_device([[0.5]] * len(rows), torch.float32),
+        "topk_index": on_device([[row] for row in rows]),
+        # Its name in 0.5.11, and since.
+        "verified_id": on_device(rows),
+        "bonus_tokens": on_device(rows),
+        "hidden_states": on_device([[row] for row in rows]) if states else None,
+    }
+    return EagleDraftInput(**{name: value for name, value in values.items() if name in INPUT_FIELDS})
+
+
 def make_batch(events: Events, name: str, described: dict[str, Any]) -> ScheduleBatch:
     """Return a decode batch of requests with the lengths, mirror, sum and verify event that are described."""
     lens = described["lens"]
@@ -46,14 +60,7 @@ def make_batch(events: Events, name: str, described: dict[str, Any]) -> Schedule
         for at in range(count)
     ]
     rows = [described.get("first_row", 0) + at for at in range(count)]
-    drafts = {
-        "topk_p": on_device([[0.5]] * count, torch.float32),
-        "topk_index": on_device([[row] for row in rows]),
-        # Its name in 0.5.11, and since.
-        "verified_id": on_device(rows),
-        "bonus_tokens": on_device(rows),
-    }
-    spec_info = EagleDraftInput(**{name: value for name, value in drafts.items() if name in INPUT_FIELDS})
+    spec_info = draft_input(rows)
     if described.get("futures"):
         indices = on_device(rows)
         future = getattr(overlap_utils, "FutureIndices", None)
@@ -131,3 +138,12 @@ def wait(needed: bool, described: dict[str, Any]) -> list[str]:
     events = Events()
     make_batch(events, "a", described).maybe_wait_verify_done()
     return events.record
+
+
+def merged_drafts(ours: bool, theirs: bool, kept: list[int]) -> list[Any]:
+    """Merge inputs of two requests each, with hidden states or without, keep some; return tokens and states."""
+    merged = draft_input([0, 1], states=ours)
+    merged.merge_batch(draft_input([2, 3], states=theirs))
+    named = inspect.signature(merged.filter_batch).parameters
+    merged.filter_batch(torch.tensor(kept), **{name: False for name in named if name == "has_been_filtered"})
+    return [plain(merged.topk_index), plain(merged.hidden_states)]
