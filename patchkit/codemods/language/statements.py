@@ -100,10 +100,10 @@ class Statements:
     def examine(self, scope: Scope, note: str) -> examination.Examination:
         """Find the sites in ``scope``."""
         given = bindings_given(scope, self.context)
-        known = {} if isinstance(given, examination.Examination) else given
-        wanted = [*((sign, known) for sign in self.written), *((sign, None) for sign in self.already)]
+        names = {} if isinstance(given, examination.Examination) else given
+        wanted = [*((sign, names) for sign in self.written), *((sign, None) for sign in self.already)]
         signs = [
-            (sign, match) for sign, names in wanted for match in sign.find(scope.node, scope.path, names)
+            (sign, match) for sign, bound in wanted for match in sign.find(scope.node, scope.path, bound)
         ]
         marks = [match for _, match in signs]
         form = "\n".join(sign.text for sign, _ in signs)
