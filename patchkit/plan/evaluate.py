@@ -631,10 +631,10 @@ class _Evaluation:
         old, new = (source_of(module).decode(errors="replace").splitlines() for module in (before, after))
         codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
         return any(
-            _stands_at(f"{COMMENT_PREFIX[:2]}{start} {edit.why}", old, begin)
+            _stands_at(f"{COMMENT_PREFIX[:2]}{start} {edit.why}", old, begin, new[first:last])
             if tag == "insert"
             else any(_is_below(start, old, index) for index in range(begin, end))
-            for tag, begin, end, _, _ in codes
+            for tag, begin, end, first, last in codes
             if tag != "equal"
         )
 
@@ -651,10 +651,11 @@ def _is_below(start: str, lines: Sequence[str], index: int) -> bool:
     return not lines[index].lstrip().startswith("#") and any(start in line for line in above)
 
 
-def _stands_at(note: str, lines: Sequence[str], index: int) -> bool:
-    """Return whether the code directly above or below a place begins with a comment."""
-    above = takewhile(str.strip, reversed(lines[:index]))
-    return any(line.strip() == note for line in (*above, *lines[index : index + 1]))
+def _stands_at(note: str, lines: Sequence[str], index: int, inserted: Sequence[str]) -> bool:
+    """Return whether the code directly above or below inserted lines, in their block, begins with a comment."""
+    margin = min((line[: -len(line.lstrip())] for line in inserted if line.strip()), key=len, default="")
+    above = takewhile(lambda line: line.strip() and line.startswith(margin), reversed(lines[:index]))
+    return any(line.rstrip() == margin + note for line in (*above, *lines[index : index + 1]))
 
 
 def _summarise(evaluation: _Evaluation, statuses: list[EditStatus]) -> PatchStatus:

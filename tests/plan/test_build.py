@@ -129,6 +129,18 @@ def applied(tree: Any, *patches: Patch) -> OverlayTree:
     return result
 
 
+def test_an_edit_is_made_below_one_with_the_same_comment_in_another_block() -> None:
+    tree = library(desk="def lend(r):\n    if r.old:\n        r.pay()\n    elif r.new:\n        r.greet()\n")
+    old = edit("insert-before", f"{DESK}::lend", "old", find="$r.pay()", code="check($r)")
+    new = edit("insert-before", f"{DESK}::lend", "new", find="$r.greet()", code="ask($r)")
+    partial = applied(tree, patch(old))
+    found = status(partial, patch(old, new))
+    assert (found.state, found.reason) == (State.PARTIAL, "1 of 2 edits are missing")
+    assert after(make_plan(partial, [patch(old, new)]), DESK) == after(
+        make_plan(tree, [patch(old, new)]), DESK
+    )
+
+
 # ---- syntax trees
 
 

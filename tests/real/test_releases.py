@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("_parsed_once")
 
 IDS = tuple(patch.id for patch in PATCHES)
+ALL = tuple(load.patches())
+SUPPORTED = (*LACKING, *HAVING, *(f"0.5.{number}" for number in range(15, 23)), LATEST)
 ONE_BY_ONE = patch_by_patch(PATCHES)
 
 
@@ -329,13 +331,7 @@ def test_what_came_after_the_first_releases_is_fixed_where_it_is(
     assert without_record(fingerprints(tree.root)) == pristine
 
 
-@pytest.mark.parametrize(
-    "version",
-    swept(
-        [*HAVING, "0.5.15", "0.5.16", "0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", LATEST],
-        LATEST.__eq__,
-    ),
-)
+@pytest.mark.parametrize("version", swept(SUPPORTED[len(LACKING) :], LATEST.__eq__))
 def test_what_upstream_has_stays_upstreams_when_other_patches_are_applied(
     releases: Releases, version: str
 ) -> None:
@@ -346,6 +342,26 @@ def test_what_upstream_has_stays_upstreams_when_other_patches_are_applied(
     had = {name for name, state in before.items() if state is State.UPSTREAM}
     assert had
     assert {name: now[name] for name in had} == dict.fromkeys(had, State.UPSTREAM)
+
+
+@pytest.mark.parametrize("version", swept(SUPPORTED, "0.5.14".__eq__))
+def test_status_finds_every_edit_that_apply_made(releases: Releases, version: str) -> None:
+    plan = make_plan(releases.tree(version), ALL)
+    pending = [status for status in plan.patches if status.state is State.PENDING]
+    made = {
+        (status.patch.id, edit.name)
+        for status in pending
+        for edit in status.edits
+        if edit.state is State.PENDING
+    }
+    there = {
+        (status.patch.id, edit.name)
+        for status in make_plan(after(plan), ALL).patches
+        for edit in status.edits
+        if edit.state in (State.APPLIED, State.UPSTREAM)
+    }
+    assert made
+    assert made - there == set()
 
 
 def test_a_release_with_upstreams_form_takes_the_parts_that_it_lacks(
@@ -635,7 +651,7 @@ def test_two_steps_revert_to_the_first_bytes(releases: Releases, tmp_path: Path)
 def within(patch: Patch, file: str, left_out: set[str]) -> Patch:
     """Return the patch with its edits to one file alone, some of them left out."""
     edits = tuple(edit for edit in patch.edits if file in edit.files and edit.name not in left_out)
-    return msgspec.structs.replace(patch, edits=edits, requires=(), upstream_when=())
+    return msgspec.structs.replace(patch, edits=edits, requires=())
 
 
 def lacking_one_edit(
@@ -646,25 +662,24 @@ def lacking_one_edit(
     while True:
         here = [*(within(patch, file, set()) for patch in patches[:-1]), within(patches[-1], file, left_out)]
         plan = make_plan(full.below, here)
-        conflicts = {edit.name for edit in plan.patches[-1].edits if edit.state is State.CONFLICT}
-        if not conflicts:
+        # One that builds on it has no site; nor has an optional one that the release has no place for.
+        states_without = (State.CONFLICT, State.NOT_APPLICABLE)
+        siteless = {edit.name for edit in plan.patches[-1].edits if edit.state in states_without}
+        if not siteless:
             return OverlayTree(full, {file: after(plan).read(file) or b""}), left_out
-        left_out |= conflicts
+        left_out |= siteless
 
 
-@pytest.mark.parametrize("first", swept(range(4), (0).__eq__))
-@pytest.mark.parametrize("name", ONE_BY_ONE)
-def test_a_tree_without_one_edit_is_partial_and_apply_completes_it(
-    releases: Releases, name: str, first: int
-) -> None:
+def faults_without_one_edit(tree: Tree, name: str, first: int = 0, step: int = 1) -> list[tuple[object, ...]]:
+    """Return the edits of a patch, every ``step``-th from ``first``, without which a patched tree is misjudged."""
     chosen = load.patches().select([name])
-    whole = make_plan(releases.tree(REFERENCE), chosen)
+    whole = make_plan(tree, chosen)
     full = after(whole)
-    made = {edit.name: edit.file for edit in whole.patches[-1].edits if edit.state is State.PENDING}
-    faults = []
-    for edit, file in islice(made.items(), first, None, 4):
-        partial, left_out = lacking_one_edit(full, chosen, file, edit)
-        if partial.read(file) == full.read(file):
+    made = {edit.name: edit for edit in whole.patches[-1].edits if edit.state is State.PENDING}
+    faults: list[tuple[object, ...]] = []
+    for edit in islice(made.values(), first, None, step):
+        partial, left_out = lacking_one_edit(full, chosen, edit.file, edit.name)
+        if partial.read(edit.file) == full.read(edit.file):
             # A patch applied before this one brought it.
             assert make_plan(partial, chosen).patches[-1].state is State.APPLIED
             continue
@@ -672,12 +687,31 @@ def test_a_tree_without_one_edit_is_partial_and_apply_completes_it(
         status = plan.patches[-1]
         # What another part of the patch makes along with its own has a reason.
         named = {edit.name for edit in status.edits if edit.state is State.PENDING and not edit.reason}
+        missing = {name for name in left_out & made.keys() if not made[name].reason}
         expected = State.PENDING if left_out >= made.keys() else State.PARTIAL
-        left = after(plan).read(file)
-        same = left == full.read(file) or reads_as(left) == reads_as(full.read(file))
-        if (status.state, named, same) != (expected, left_out, True):
-            faults.append((edit, status.state, status.reason, named, same))
-    assert faults == []
+        left = after(plan).read(edit.file)
+        same = left == full.read(edit.file) or reads_as(left) == reads_as(full.read(edit.file))
+        if (status.state, named, same) != (expected, missing, True):
+            faults.append((edit.name, status.state, status.reason, named, same))
+    return faults
+
+
+@pytest.mark.parametrize("first", swept(range(4), (0).__eq__))
+@pytest.mark.parametrize("name", ONE_BY_ONE)
+def test_a_tree_without_one_edit_is_partial_and_apply_completes_it(
+    releases: Releases, name: str, first: int
+) -> None:
+    assert faults_without_one_edit(releases.tree(REFERENCE), name, first, 4) == []
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("version", ["0.5.14", "0.5.18", LATEST])
+def test_a_tree_of_a_later_release_without_one_edit_is_partial_and_apply_completes_it(
+    releases: Releases, version: str
+) -> None:
+    tree = releases.tree(version)
+    pending = [status.patch.id for status in inspect(tree, ALL) if status.state is State.PENDING]
+    assert {name: found for name in pending if (found := faults_without_one_edit(tree, name))} == {}
 
 
 def reads_as(code: bytes | None) -> tuple[list[str], list[bytes]]:

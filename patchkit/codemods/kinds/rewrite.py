@@ -102,6 +102,25 @@ class Rewrite(StatementKind, frozen=True, kw_only=True, tag="rewrite", forbid_un
             """,
         ),
         Example(
+            "The new code is found again by the names that `context` binds: with others it is of another edit.",
+            """
+            context = ["for $book in $_:\\n    ..."]
+            find = "log($desk, $book)"
+            code = "$desk.note($book)"
+            """,
+            before="""
+            desk.note(None)
+            for book in books:
+                log(desk, book)
+            """,
+            after="""
+            desk.note(None)
+            for book in books:
+                # toy: so that it shows
+                desk.note(book)
+            """,
+        ),
+        Example(
             "`find` may list alternative forms of the site with one `code`; `every` edits all matches.",
             'find = ["$d.lend($b)", "$d.loan($b)"]\ncode = "$d.hand_out($b)"\nevery = true',
             before="""

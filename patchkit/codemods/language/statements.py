@@ -84,9 +84,10 @@ class _Site(NamedTuple):
 class Statements:
     """Replace what ``find`` matches by ``code``, in which ``$$found`` stands for the matched statements.
 
-    ``place`` is ``replace``, ``before`` or ``after``. ``already`` are patterns of an edit already made. ``context``
-    must match in the scope and binds names for the others. Of several variants that match one site, the first is
-    used. With ``every`` all matches are edited; otherwise several are ambiguous.
+    ``place`` is ``replace``, ``before`` or ``after``. ``written`` are patterns of the edit's own code, ``already`` of
+    other forms of it. ``context`` must match in the scope and binds names for the others, except for ``already``. Of
+    several variants that match one site, the first is used. With ``every`` all matches are edited; otherwise several
+    are ambiguous.
     """
 
     variants: tuple[CompiledVariant, ...]
@@ -94,15 +95,20 @@ class Statements:
     already: tuple[Pattern, ...] = ()
     context: tuple[Pattern, ...] = ()
     every: bool = False
+    written: tuple[Pattern, ...] = ()
 
     def examine(self, scope: Scope, note: str) -> examination.Examination:
         """Find the sites in ``scope``."""
-        signs = [(sign, match) for sign in self.already for match in sign.find(scope.node, scope.path)]
+        given = bindings_given(scope, self.context)
+        names = {} if isinstance(given, examination.Examination) else given
+        wanted = [*((sign, names) for sign in self.written), *((sign, None) for sign in self.already)]
+        signs = [
+            (sign, match) for sign, bound in wanted for match in sign.find(scope.node, scope.path, bound)
+        ]
         marks = [match for _, match in signs]
         form = "\n".join(sign.text for sign, _ in signs)
         if marks and self.place != "replace":
             return examination.present(form=form)
-        given = bindings_given(scope, self.context)
         if isinstance(given, examination.Examination):
             return examination.present(form=form) if marks else given
         sites: list[_Site] = []

@@ -106,5 +106,11 @@ class StatementKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True)
                     )
                 variants.append(CompiledVariant(find, pair.code, target, clear))
                 signs.append(texts.in_place(text, pair.code))
-        done = texts.signs("code", *signs) + texts.signs("already", *self.already)
-        return Statements(tuple(variants), self.place, done, context, getattr(self, "every", False))
+        return Statements(
+            tuple(variants),
+            self.place,
+            texts.signs("already", *self.already),
+            context,
+            getattr(self, "every", False),
+            texts.signs("code", *signs),
+        )
