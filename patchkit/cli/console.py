@@ -200,9 +200,13 @@ def say_next(*steps: tuple[str, str]) -> None:
 
 
 def say_new_files(tree: CheckoutTree, files: Iterable[str]) -> None:
-    """Print how git gets to know what a write of these files made, if it has to: ``git commit -a`` leaves that out."""
+    """Print what ``say_absent`` does, and how git gets to know what a write of these files made, if it has to.
+
+    ``git commit -a`` leaves that out.
+    """
     from patchkit.transaction.history import new_files
 
+    say_absent(tree)
     paths = new_files(tree, files)
     here, root = Path.cwd(), tree.root.resolve()
     start = here if here.is_relative_to(root) else root
@@ -210,6 +214,22 @@ def say_new_files(tree: CheckoutTree, files: Iterable[str]) -> None:
     if paths:
         command = shlex.join(("git", *where, "add", *(os.path.relpath(path, start) for path in paths)))
         say(f"git commit -a leaves new files out: [bold]{escaped(command)}[/] adds them.")
+
+
+def say_absent(tree: CheckoutTree) -> None:
+    """Print what only the record has, and what removes it from there."""
+    from patchkit.transaction.current import absent
+
+    files = absent(tree)
+    if files:
+        command = shlex.join(
+            ("rm", *(min(str(path), os.path.relpath(path), key=len) for path in files.values()))
+        )
+        names, them = escaped(", ".join(files)), "it" if len(files) == 1 else "them"
+        say(
+            f"\nRecorded, but not in the tree: {names}. Unless a git stash has {them}, [bold]{escaped(command)}[/] "
+            "removes the record."
+        )
 
 
 def say_unfinished(tail: str, patch: str, edit: str) -> None:

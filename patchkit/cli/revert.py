@@ -93,4 +93,6 @@ def command(given: options.Target, *, everything: bool, keep_going: bool, commit
         console.say_next(*steps)
     if reverted.files and not commit:
         console.say_new_files(tree, reverted.files)
+    elif not reverted.patches:
+        console.say_absent(tree)
     return int(not is_whole)

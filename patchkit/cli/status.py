@@ -111,6 +111,7 @@ def _say(
             console.say(f"\n{escaped(status_of_patch.patch.id)}: {escaped(status_of_patch.reason)}")
     if status.ports:
         console.say(f"\nPorted: {escaped(', '.join(status.ports))}")
+    console.say_absent(tree)
     console.say_never_run(status.patches, tree.version)
     if unreadable := _unreadable(tree):
         console.say(f"\nNote: {escaped(unreadable)}")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from patchkit.patchset.patch import Patch
+    from patchkit.plan.record import AppliedEdit
     from patchkit.transaction.passages import CodeLine
     from patchkit.tree.objects import GitTree
     from patchkit.tree.tree import CheckoutTree
@@ -201,8 +202,9 @@ def _not_again(status: PatchStatus, again: PatchStatus) -> PatchStatus:
         replace(now, state=State.CONFLICT)
         if before.state in _MISSING and now.state is State.EDITED
         else before
-        for before, now in zip(status.edits, again.edits, strict=True)
+        for before, now in zip(status.edits, again.edits, strict=False)
     )
+    edits += tuple(replace(lost, state=State.CONFLICT) for lost in again.edits[len(edits) :])
     if edits == status.edits:
         return status
     first = next(edit for edit in edits if edit.state is State.CONFLICT)
@@ -254,7 +256,7 @@ def _with_edited(
     statuses: Sequence[PatchStatus], record: Record, changes: Sequence[_Change]
 ) -> tuple[PatchStatus, ...]:
     made = {
-        (patch.id, edit.name): edit.how
+        (patch.id, edit.name): edit
         for layer in record.layers
         if not layer.is_ported
         for patch in layer.patches
@@ -265,17 +267,35 @@ def _with_edited(
         for change in reversed(changes)
         for name, edit in _concerned(statuses, change, made)
     }
-    return tuple(_edited(status, by_edit) for status in statuses) if by_edit else tuple(statuses)
+    # In a file that is lost the tree may not have the place of an edit, so that no status has it.
+    lost = {
+        (name, edit.name, edit.file): change
+        for change in reversed(changes)
+        for (name, _), edit in made.items()
+        if change.is_lost and edit.file == change.file and name in change.patches
+    }
+    return tuple(_edited(status, by_edit, lost) for status in statuses) if changes else tuple(statuses)
 
 
-def _edited(status: PatchStatus, by_edit: Mapping[tuple[str, str, str], _Change]) -> PatchStatus:
+def _edited(
+    status: PatchStatus,
+    by_edit: Mapping[tuple[str, str, str], _Change],
+    lost: Mapping[tuple[str, str, str], _Change],
+) -> PatchStatus:
     changes = [by_edit.get((status.patch.id, edit.name, edit.file)) for edit in status.edits]
-    if not any(changes):
+    told = {edit.name for edit in status.edits if edit.state is not State.NOT_APPLICABLE}
+    others = [
+        _changed(status, EditStatus(edit, file, change.line.scope, State.EDITED), change)
+        for (name, edit, file), change in lost.items()
+        if name == status.patch.id and edit not in told
+    ]
+    if not (any(changes) or others):
         return status
     edits = tuple(
         edit if change is None else _changed(status, edit, change)
         for edit, change in zip(status.edits, changes, strict=True)
     )
+    edits = (*edits, *others)
     if any(edit.state is State.CONFLICT for edit in edits):
         return replace(status, edits=edits)
     first = next(edit for edit in edits if edit.state is State.EDITED)
@@ -288,7 +308,7 @@ def _changed(status: PatchStatus, edit: EditStatus, change: _Change) -> EditStat
 
 
 def _concerned(
-    statuses: Iterable[PatchStatus], change: _Change, made: Mapping[tuple[str, str], How]
+    statuses: Iterable[PatchStatus], change: _Change, made: Mapping[tuple[str, str], AppliedEdit]
 ) -> Iterator[tuple[str, EditStatus]]:
     """Yield the edits of which a changed line is: those nearest around it, and of these the missing ones if any is.
 
@@ -311,7 +331,7 @@ def _concerned(
     near = [pair for pair in around if len(pair[1].site) == depth] or own
     lost = [pair for pair in near if pair[1].state in _MISSING]
     is_accepted = any(
-        edit.reason in {ACCEPTED, BY_HAND} or made[name, edit.name] is not How.MADE for name, edit in near
+        edit.reason in {ACCEPTED, BY_HAND} or made[name, edit.name].how is not How.MADE for name, edit in near
     )
     if lost or not is_accepted:
         yield from lost or (pair for pair in near if pair[1].state is State.APPLIED)
