@@ -252,8 +252,9 @@ def _print(
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{target.whole_tail}{again}", "applies the patches"))
     elif commits:
-        number = len({one.commit for one in commits})
-        console.say(f"\nChanged {console.count(applied.files)} in {counted(number, 'commit')}.")
+        made = list(dict.fromkeys(one.commit for one in commits))
+        more = console.by_hooks(tree, applied.files, made)
+        console.say(f"\nChanged {console.count(applied.files)} in {counted(len(made), 'commit')}{more}.")
         if verdict is not None:
             console.say(text.summary(verdict))
         if not applied.unrecorded:

@@ -199,6 +199,14 @@ def say_next(*steps: tuple[str, str]) -> None:
     say(f"\nNext: {'; '.join(described)}")
 
 
+def by_hooks(tree: CheckoutTree, files: Iterable[str], commits: Sequence[str]) -> str:
+    """Return how many files these commits of a change of ``files`` have from git's hooks, empty if none."""
+    from patchkit.series.commit import changed_by_hooks
+
+    more = changed_by_hooks(tree, files, commits)
+    return f"; git's hooks changed {counted(len(more), 'more file')}" if more else ""
+
+
 def say_new_files(tree: CheckoutTree, files: Iterable[str]) -> None:
     """Print what ``say_absent`` does, and how git gets to know what a write of these files made, if it has to.
 
