@@ -205,7 +205,7 @@ def _print(
     is_planned = dry_run and bool(applied.files)
     if is_planned:
         console.say("\nAfter apply:")
-    console.say_states(applied.patches)
+    console.say_states(tree, applied.patches)
     for status in applied.patches:
         if status.patch.id in target.ids and status.state is State.NOT_APPLICABLE:
             console.say(f"\n{escaped(status.patch.id)}: {escaped(options.runnable(status.reason))}")

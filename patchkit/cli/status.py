@@ -101,7 +101,7 @@ def _say(
         console.emit(Status.of(status, tree=tree, patches=states(tree, status.patches)))
         return
     console.say(escaped(console.place(tree)))
-    console.say_states(status.patches, verbose=verbose)
+    console.say_states(tree, status.patches, verbose=verbose)
     if status.unknown:
         console.say("\nIn the tree, but not among the loaded patches (--patches DIR loads more):")
     for name in status.unknown:
