@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from functools import cache
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -122,20 +123,30 @@ def with_edited(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[Pa
     """
     record, changes = _changes_in(tree)
     others = _by_name(record, changes)
-    ports = record.ported.intersection(others)
-    if ports and (checkout := Checkout.tracking(tree.package)) is not None:
-        for name in ports:
-            for file in [file for file in others[name] if checkout.at("HEAD", file) == tree.read(file)]:
-                del others[name][file]
+    is_committed = _committed(tree)
+    for name in record.ported.intersection(others):
+        for file in [*filter(is_committed, others[name])]:
+            del others[name][file]
     names = {status.patch.id for status in statuses}
     return (
-        *_with_edited(statuses, record, changes),
+        *_with_edited(statuses, record, changes, is_committed),
         *(
             _of_name(name, by_file.values())
             for name, by_file in sorted(others.items())
             if by_file and name not in names
         ),
     )
+
+
+def _committed(tree: CheckoutTree) -> Callable[[str], bool]:
+    """Return what tells whether a file is as in HEAD."""
+
+    @cache
+    def is_committed(file: str) -> bool:
+        checkout = Checkout.tracking(tree.package)
+        return checkout is not None and checkout.at("HEAD", file) == tree.read(file)
+
+    return is_committed
 
 
 def edited_names(tree: CheckoutTree) -> frozenset[str]:
@@ -160,7 +171,7 @@ def without_repetition(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> t
 
     The reason of each conflict in which a person changed an edit is that.
     """
-    return tuple(map(_not_again, statuses, _with_edited(statuses, *_changes_in(tree))))
+    return tuple(map(_not_again, statuses, _with_edited(statuses, *_changes_in(tree), _committed(tree))))
 
 
 def without_replaced(
@@ -253,7 +264,10 @@ def _of_name(name: str, changes: Iterable[_Change]) -> PatchStatus:
 
 
 def _with_edited(
-    statuses: Sequence[PatchStatus], record: Record, changes: Sequence[_Change]
+    statuses: Sequence[PatchStatus],
+    record: Record,
+    changes: Sequence[_Change],
+    is_committed: Callable[[str], bool] = lambda file: True,
 ) -> tuple[PatchStatus, ...]:
     made = {
         (patch.id, edit.name): edit
@@ -267,12 +281,20 @@ def _with_edited(
         for change in reversed(changes)
         for name, edit in _concerned(statuses, change, made)
     }
-    # In a file that is lost the tree may not have the place of an edit, so that no status has it.
+    told = {
+        (status.patch.id, edit.name)
+        for status in statuses
+        for edit in status.edits
+        if edit.state is not State.NOT_APPLICABLE
+    }
+    # As a person left the file, the tree may not have the place of an edit, so that no status tells of it.
     lost = {
         (name, edit.name, edit.file): change
         for change in reversed(changes)
         for (name, _), edit in made.items()
-        if change.is_lost and edit.file == change.file and name in change.patches
+        if (name, edit.name) not in told
+        if edit.file == change.file and name in change.patches and not change.line.is_import
+        if change.is_lost or not is_committed(change.file)
     }
     return tuple(_edited(status, by_edit, lost) for status in statuses) if changes else tuple(statuses)
 
@@ -283,11 +305,12 @@ def _edited(
     lost: Mapping[tuple[str, str, str], _Change],
 ) -> PatchStatus:
     changes = [by_edit.get((status.patch.id, edit.name, edit.file)) for edit in status.edits]
-    told = {edit.name for edit in status.edits if edit.state is not State.NOT_APPLICABLE}
+    # Nor can it be accepted there.
+    untold = replace(status, patch=placeholder(status.patch.id))
     others = [
-        _changed(status, EditStatus(edit, file, change.line.scope, State.EDITED), change)
+        _changed(untold, EditStatus(edit, file, change.line.scope, State.EDITED), change)
         for (name, edit, file), change in lost.items()
-        if name == status.patch.id and edit not in told
+        if name == status.patch.id
     ]
     if not (any(changes) or others):
         return status

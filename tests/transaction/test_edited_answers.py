@@ -168,8 +168,8 @@ def test_what_a_person_edited_is_edited_in_every_answer(
     assert patched.state == "edited"
 
 
-@pytest.mark.parametrize("act", [emptied, deleted])
-def test_a_lost_file_is_edited_also_where_its_edit_needs_no_place(
+@pytest.mark.parametrize("act", [emptied, deleted, all_lines_edited_in_a_renamed_function])
+def test_an_edit_that_needs_no_place_is_edited_also_where_its_place_is_gone(
     checkout: CheckoutTree, patch_folder: Path, act: Callable[[CheckoutTree], None]
 ) -> None:
     shutil.rmtree(patch_folder)
@@ -180,8 +180,13 @@ def test_a_lost_file_is_edited_also_where_its_edit_needs_no_place(
     patched = Patched(checkout, "a default patch", "t-near")
     assert patched.state == "edited"
     for words, code in ((("status",), 0), (("apply",), 0), (("apply", "t-near"), 3), (("verify",), 1)):
-        assert "restore it, for example with git restore" in patched.say(*words, code=code)
-    assert f"{REFUSALS[act]} --> {MIRROR} help: restore it, for example" in patched.say("revert", code=3)
+        said = patched.say(*words, code=code)
+        assert EDITS[act] in said
+        assert "removing patchkit.lock/t-near.toml accepts the change" in said
+    assert f"{REFUSALS[act]} --> {MIRROR}" in patched.say("revert", code=3)
+    git(checkout.root, "add", ".")
+    git(checkout.root, "commit", "-qm", "Own")
+    assert patched.state == ("edited" if act in {emptied, deleted} else "applied")
 
 
 @pytest.mark.parametrize("patched", ["a patch of one's own"], indirect=True)

@@ -9,7 +9,7 @@ from patchkit.findings.rule import Rule
 from patchkit.plan.fitting import lacking
 from patchkit.plan.status import IN_PLACE, State
 from patchkit.transaction.conflicts import UNRECORDED, recording, with_unrecorded
-from patchkit.transaction.edited import accepting, difference, is_lost, with_edited
+from patchkit.transaction.edited import accepting, difference, with_edited
 from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.checks.compiling import COMPILE, OBSTACLE
 
@@ -129,7 +129,7 @@ def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
             edit.file,
             subject.line(edit.file, edit.site),
             f"{status.patch.id}: {edit.name} is not in place as it was written: a person changed it",
-            accepting(status.patch, edit.name, lost=is_lost(subject.tree.read(edit.file))),
+            edit.reason,
             function=edit.site,
             expression=edit.difference,
         )
