@@ -292,7 +292,7 @@ def _with_edited(
         (name, edit.name, edit.file): change
         for change in reversed(changes)
         for (name, _), edit in made.items()
-        if (name, edit.name) not in told
+        if (name, edit.name) not in told and edit.how is How.MADE
         if edit.file == change.file and name in change.patches and not change.line.is_import
         if change.is_lost or not is_committed(change.file)
     }

@@ -404,8 +404,13 @@ def _require_removed(
         also_reverted = lost(not_reverted)
     except TreeError:
         # In a file that cannot be read, as with the conflict markers of a merge, nothing is reverted.
-        changed = [file for file, text in before.items() if after[file] != text]
-        sharing = {name for file in changed for name in candidate.record.files[file].patches}
+        changed = {file for file, text in before.items() if after[file] != text}
+        sharing = {
+            name
+            for layer in candidate.record.layers
+            for file in changed & layer.files.keys()
+            for name in layer.files[file].patches
+        }
         also_reverted = lost(tuple(name for name in not_reverted if name in sharing))
     if also_reverted:
         name, edit = also_reverted[0]
