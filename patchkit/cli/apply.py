@@ -205,7 +205,7 @@ def _print(
     is_planned = dry_run and bool(applied.files)
     if is_planned:
         console.say("\nAfter apply:")
-    console.say_states(applied.patches)
+    console.say_states(tree, applied.patches)
     for status in applied.patches:
         if status.patch.id in target.ids and status.state is State.NOT_APPLICABLE:
             console.say(f"\n{escaped(status.patch.id)}: {escaped(options.runnable(status.reason))}")
@@ -252,8 +252,9 @@ def _print(
         console.say(f"\nWould change {console.count(applied.files)}.")
         console.say_next((f"apply{target.whole_tail}{again}", "applies the patches"))
     elif commits:
-        number = len({one.commit for one in commits})
-        console.say(f"\nChanged {console.count(applied.files)} in {counted(number, 'commit')}.")
+        made = list(dict.fromkeys(one.commit for one in commits))
+        more = console.by_hooks(tree, applied.files, made)
+        console.say(f"\nChanged {console.count(applied.files)} in {counted(len(made), 'commit')}{more}.")
         if verdict is not None:
             console.say(text.summary(verdict))
         if not applied.unrecorded:

@@ -7,13 +7,14 @@ import os
 import re
 import shlex
 from collections import Counter
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from patchkit.cli.options import runnable
+from patchkit.errors import TreeError
 from patchkit.findings.plural import counted
 from patchkit.findings.printable import escaped, excerpt, plain
 from patchkit.plan.status import LEFT_OUT, OPT_IN, STYLES, State
@@ -108,7 +109,7 @@ def place(tree: CheckoutTree) -> str:
     return f"sglang {tree.version or '(version unknown)'} in {tree.package}"
 
 
-def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> None:
+def say_states(tree: CheckoutTree, statuses: Sequence[PatchStatus], *, verbose: bool = False) -> None:
     """Print a line for each state (with ``verbose``, for each patch), then each conflict with its site and reason."""
     say("")
     labels = [(status.label, status) for status in statuses]
@@ -127,6 +128,32 @@ def say_states(statuses: Sequence[PatchStatus], *, verbose: bool = False) -> Non
         say(f"\n{escaped(runnable(*reasons))}")
     elif not verbose and reasons:
         say("\nnot-applicable: the tree lacks the code that these patches change")
+    _say_deleted(tree, statuses)
+
+
+def _say_deleted(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> None:
+    """Print what brings back the files of these patches that are deleted, and that git has."""
+    from patchkit.tree.checkout import Checkout
+
+    files = {tree.package / file for status in statuses for edit in status.patch.edits for file in edit.files}
+    missing = [file for file in files if not file.exists()]
+    with suppress(TreeError):
+        checkout = Checkout.tracking(tree.package) if missing else None
+        gone = checkout.deleted(missing) if checkout is not None else {}
+        if gone:
+            command = _git(tree, "restore", sorted({*gone.values()}))
+            what = f"{counted(len(gone), 'file')} that these patches change"
+            say(
+                f"\nGit has {what} and the tree does not: [bold]{escaped(command)}[/] brings back what is deleted."
+            )
+
+
+def _git(tree: CheckoutTree, verb: str, paths: Iterable[Path]) -> str:
+    """Return the git command for these paths of a tree, as it is typed in the current folder."""
+    here, root = Path.cwd(), tree.root.resolve()
+    start = here if here.is_relative_to(root) else root
+    where = () if start == here else ("-C", min(str(root), os.path.relpath(root, here), key=len))
+    return shlex.join(("git", *where, verb, *(os.path.relpath(path, start) for path in paths)))
 
 
 def _marked(status: PatchStatus) -> str:
@@ -199,17 +226,42 @@ def say_next(*steps: tuple[str, str]) -> None:
     say(f"\nNext: {'; '.join(described)}")
 
 
+def by_hooks(tree: CheckoutTree, files: Iterable[str], commits: Sequence[str]) -> str:
+    """Return how many files these commits of a change of ``files`` have from git's hooks, empty if none."""
+    from patchkit.series.commit import changed_by_hooks
+
+    more = changed_by_hooks(tree, files, commits)
+    return f"; git's hooks changed {counted(len(more), 'more file')}" if more else ""
+
+
 def say_new_files(tree: CheckoutTree, files: Iterable[str]) -> None:
-    """Print how git gets to know what a write of these files made, if it has to: ``git commit -a`` leaves that out."""
+    """Print what ``say_absent`` does, and how git gets to know what a write of these files made, if it has to.
+
+    ``git commit -a`` leaves that out.
+    """
     from patchkit.transaction.history import new_files
 
+    say_absent(tree)
     paths = new_files(tree, files)
-    here, root = Path.cwd(), tree.root.resolve()
-    start = here if here.is_relative_to(root) else root
-    where = () if start == here else ("-C", min(str(root), os.path.relpath(root, here), key=len))
     if paths:
-        command = shlex.join(("git", *where, "add", *(os.path.relpath(path, start) for path in paths)))
+        command = _git(tree, "add", paths)
         say(f"git commit -a leaves new files out: [bold]{escaped(command)}[/] adds them.")
+
+
+def say_absent(tree: CheckoutTree) -> None:
+    """Print what only the record has, and what removes it from there."""
+    from patchkit.transaction.current import absent
+
+    files = absent(tree)
+    if files:
+        command = shlex.join(
+            ("rm", *(min(str(path), os.path.relpath(path), key=len) for path in files.values()))
+        )
+        names, them = escaped(", ".join(files)), "it" if len(files) == 1 else "them"
+        say(
+            f"\nRecorded, but not in the tree: {names}. Unless a git stash has {them}, [bold]{escaped(command)}[/] "
+            "removes the record."
+        )
 
 
 def say_unfinished(tail: str, patch: str, edit: str) -> None:

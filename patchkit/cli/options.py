@@ -121,13 +121,14 @@ class Target(NamedTuple):
         """Return the patches with those that only the tree's record or git's history names, as of a port."""
         from patchkit.patchset.select import PatchSet
         from patchkit.transaction.conflicts import placeholder
+        from patchkit.transaction.current import absent
         from patchkit.transaction.revert import ported, recorded, recorded_ports
 
         words = [word for word in self.words if word not in patches]
         names: tuple[str, ...] = ()
         with suppress(TreeError, UsageError):
             there = self.on(next(filter(os.path.exists, words), None)).opened()
-            names = recorded(there)
+            names = (*recorded(there), *absent(there))
             if any(word not in names and not os.path.exists(word) for word in words):
                 names = tuple(dict.fromkeys((*names, *recorded_ports(there), *ported(there))))
         others = (placeholder(name) for name in names if name not in patches)

@@ -129,7 +129,12 @@ def command(
             _print((error.ported,), done="--keep-going would change", as_json=given.as_json)
             raise
     written = alone is not None and not dry_run and bool(results[0].changed)
-    _print(results, done="Changed" if written else "Would change", written=written, as_json=given.as_json)
+    more = ""
+    if written and committing:
+        commits = [change.commit for change in results[0].changes if change.commit]
+        more = console.by_hooks(open_tree(options.located(places[0])), results[0].changed, commits)
+    done = "Changed" if written else "Would change"
+    _print(results, done=done, more=more, written=written, as_json=given.as_json)
     if alone is not None and not dry_run and not given.as_json:
         again = shlex.join(("port", *patches, *options.typed("base", "onto", "repository"), "--markers"))
         _say_next(alone, results[0], committed=committing, again="" if markers else again)
@@ -144,8 +149,10 @@ def command(
     return int(not all(result.is_clean for result in results))
 
 
-def _print(results: Sequence[PortResult], *, done: str, written: bool = False, as_json: bool) -> None:
-    """Print the outcome; ``done`` is printed before the number of files."""
+def _print(
+    results: Sequence[PortResult], *, done: str, more: str = "", written: bool = False, as_json: bool
+) -> None:
+    """Print the outcome; ``done`` and ``more`` are printed before and after the number of files."""
     from patchkit.cli.answers.port import Port, PortedOnto
 
     if as_json:
@@ -163,7 +170,8 @@ def _print(results: Sequence[PortResult], *, done: str, written: bool = False, a
                 f"  {escaped(facts.id)}  {escaped(skipped.title)}: not ported; resolve the conflicts first"
             )
     for result in results if len(results) == 1 else ():
-        console.say(f"\n{done} {console.count(result.changed)}." if result.changed else "\nNothing changed.")
+        changed = f"{done} {console.count(result.changed)}{more}." if result.changed else "Nothing changed."
+        console.say(f"\n{changed}")
         if result.written:
             folder = escaped(str(result.written[0].parent))
             console.say(f"{folder} contains {_patches(result.written)} for this tree.")

@@ -71,7 +71,8 @@ def command(given: options.Target, *, everything: bool, keep_going: bool, commit
         for line in excerpt(error.difference):
             console.say(escaped(line))
     if reverted.patches:
-        console.say(f"\nChanged {console.count(reverted.files)}{' in 1 commit' if commit else ''}.")
+        how = f" in 1 commit{console.by_hooks(tree, reverted.files, [commit])}" if commit else ""
+        console.say(f"\nChanged {console.count(reverted.files)}{how}.")
     elif not not_reverted:
         console.say("Nothing to revert.")
     committed = [name for name, is_committed in ports.items() if is_committed]
@@ -93,4 +94,6 @@ def command(given: options.Target, *, everything: bool, keep_going: bool, commit
         console.say_next(*steps)
     if reverted.files and not commit:
         console.say_new_files(tree, reverted.files)
+    elif not reverted.patches:
+        console.say_absent(tree)
     return int(not is_whole)

@@ -92,7 +92,7 @@ def _say_ledger(tree: CheckoutTree, patches: PatchSet, named: Collection[str], *
 def _say(
     tree: CheckoutTree, status: TreeStatus, target: options.Target, *, verbose: bool, as_json: bool
 ) -> None:
-    from patchkit.plan.fitting import is_left_out
+    from patchkit.plan.fitting import is_lacking, is_left_out
 
     if as_json:
         from patchkit.cli.answers.base import states
@@ -101,16 +101,19 @@ def _say(
         console.emit(Status.of(status, tree=tree, patches=states(tree, status.patches)))
         return
     console.say(escaped(console.place(tree)))
-    console.say_states(status.patches, verbose=verbose)
+    console.say_states(tree, status.patches, verbose=verbose)
     if status.unknown:
         console.say("\nIn the tree, but not among the loaded patches (--patches DIR loads more):")
     for name in status.unknown:
         console.say(f"  [yellow]?[/] {escaped(name)}")
     for status_of_patch in status.patches:
-        if status_of_patch.patch.remove_when and status_of_patch.state is State.UPSTREAM and not verbose:
-            console.say(f"\n{escaped(status_of_patch.patch.id)}: {escaped(status_of_patch.reason)}")
+        is_removable = status_of_patch.patch.remove_when and status_of_patch.state is State.UPSTREAM
+        if (is_removable or is_lacking(status_of_patch)) and not verbose:
+            reason = escaped(options.runnable(status_of_patch.reason))
+            console.say(f"\n{escaped(status_of_patch.patch.id)}: {reason}")
     if status.ports:
         console.say(f"\nPorted: {escaped(', '.join(status.ports))}")
+    console.say_absent(tree)
     console.say_never_run(status.patches, tree.version)
     if unreadable := _unreadable(tree):
         console.say(f"\nNote: {escaped(unreadable)}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError
 from patchkit.plan.comments import SIGNS, commenting_patches
-from patchkit.plan.fitting import with_left_out
+from patchkit.plan.fitting import with_lacking, with_left_out
 from patchkit.plan.markers import without_markers
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
@@ -46,7 +46,7 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
         edits += [(patch, edit) for patch, edit, _ in unrecorded]
         statuses = with_left_out(with_unrecorded(statuses, unrecorded))
         statuses = _with_differences(read, statuses, Planner(read, patches))
-        statuses = tuple(map(_removable, statuses))
+        statuses = with_lacking(tuple(map(_removable, statuses)))
         record = current_or_none(read)
         not_loaded = record.patches.keys() - record.ported - {*patches.ids, *patches.former}
         return replace(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _OPEN = {State.PENDING, State.PARTIAL}
 _LEFT_OUT = "left out: "
+_WITHOUT = "applied without "
 
 
 def fitting_plan(make: Callable[[frozenset[str]], Plan]) -> Plan:
@@ -40,6 +41,32 @@ def with_left_out(statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
 def is_left_out(status: PatchStatus) -> bool:
     """Return whether a status is that of a patch that apply leaves out."""
     return status.state in _OPEN and status.reason.startswith(_LEFT_OUT)
+
+
+def lacking(statuses: Sequence[PatchStatus]) -> dict[str, list[str]]:
+    """Return the applied patches of a tree without some that they require, each with these.
+
+    Git leaves that where it picks a patch alone, or reverts one that another requires.
+    """
+    states = {status.patch.id: status.state for status in statuses}
+    absent = {name for name, state in states.items() if state in {State.PENDING, State.CONFLICT}}
+    needs = {status.patch.id: [*filter(absent.__contains__, status.patch.requires)] for status in statuses}
+    return {name: needed for name, needed in needs.items() if needed and states[name] is State.APPLIED}
+
+
+def with_lacking(statuses: Sequence[PatchStatus]) -> tuple[PatchStatus, ...]:
+    """Return a tree's statuses, with the reason for each of ``lacking``."""
+    reasons = {
+        name: f"{_WITHOUT}{', '.join(needed)}, which it requires: patchkit apply {' '.join(needed)}, or patchkit "
+        f"revert {name}"
+        for name, needed in lacking(statuses).items()
+    }
+    return tuple(replace(status, reason=reasons.get(status.patch.id, status.reason)) for status in statuses)
+
+
+def is_lacking(status: PatchStatus) -> bool:
+    """Return whether a status is that of ``with_lacking`` for a patch without one that it requires."""
+    return status.state is State.APPLIED and status.reason.startswith(_WITHOUT)
 
 
 def _with_reasons(statuses: Iterable[PatchStatus], left_out: Mapping[str, str]) -> tuple[PatchStatus, ...]:

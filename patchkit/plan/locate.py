@@ -314,7 +314,9 @@ class Overlay:
             where = ", ".join(sorted({place.file for place in places}))
             return ambiguous(f"{dotted or 'the file'} exists {len(places)} times ({where})")
         wanted = f"{dotted} in {' or '.join(files)}" if dotted else " or ".join(files)
-        return absent(f"the tree has no {wanted}")
+        empty = "" if any((self._source(file) or b"").strip() for file in present) else ", ".join(present)
+        hint = f": {empty} is empty; restore it, for example with git restore" if empty else ""
+        return absent(f"the tree has no {wanted}{hint}")
 
     def _binds(self, file: str, name: str) -> bool:
         assignment = rb"^" + re.escape(name).encode() + rb"\s*(:.*)?="

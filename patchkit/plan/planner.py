@@ -17,7 +17,7 @@ from patchkit.plan.status import IN_PLACE, FileChange, State
 from patchkit.tree.tree import OverlayTree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from patchkit.patchset.patch import Patch
     from patchkit.patchset.select import PatchSet
@@ -118,10 +118,14 @@ class Planner:
         """Return the edits in place, as patch id and edit name, of those of these patches that are loaded."""
         return frozenset(
             (status.patch.id, edit.name)
-            for status in self.statuses(self._named(ids), contents)
+            for status in self.statuses_of(ids, contents)
             for edit in status.edits
             if edit.state in IN_PLACE
         )
+
+    def statuses_of(self, ids: Collection[str], contents: Contents | None = None) -> tuple[PatchStatus, ...]:
+        """Return ``statuses`` of those of these patches that are loaded."""
+        return self.statuses(self._named(ids), contents)
 
     def statuses(self, patches: Sequence[Patch], contents: Contents | None = None) -> tuple[PatchStatus, ...]:
         """Return the status of each of ``patches``. Raise TreeError if a file that one names is not valid Python."""
@@ -134,7 +138,7 @@ class Planner:
         """Return the cached result of ``cache.tree_status`` for all patches."""
         return cache.tree_status(OverlayTree(self._tree, contents) if contents else self._tree, self._patches)
 
-    def _named(self, ids: Sequence[str]) -> tuple[Patch, ...]:
+    def _named(self, ids: Collection[str]) -> tuple[Patch, ...]:
         return tuple(patch for patch in self._patches if patch.id in ids)
 
     def _vendored(self) -> bool:

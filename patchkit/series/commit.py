@@ -23,7 +23,7 @@ from patchkit.tree.checkout import Checkout
 from patchkit.tree.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from patchkit.patchset.select import PatchSet
     from patchkit.plan.status import PatchStatus, Stage
@@ -133,6 +133,18 @@ def commits(worktree: LinkedWorktree, plan: Plan, patches: PatchSet, runtime: st
             raise RefusedCommitError(f"{remaining[0].patch.id}: {first.what}", reasons=first.reasons)
         remaining = [status for status in remaining if status not in group]
     return tuple(done)
+
+
+def changed_by_hooks(tree: CheckoutTree, files: Iterable[str], commits: Sequence[str]) -> frozenset[str]:
+    """Return the files, named from the package, that these commits change besides ``files`` and the record."""
+    if not commits:
+        return frozenset()
+    top = git_output(tree.package, "rev-parse", "--show-toplevel")
+    listed = git_output(tree.package, "show", "--format=", "--name-only", "--no-renames", "-z", *commits)
+    places = (os.path.join(top, name) for name in listed.split("\0") if name)
+    names = {os.path.relpath(place, tree.package) for place in places}
+    folder = os.path.relpath(record_path(tree), tree.package)
+    return frozenset(name for name in names.difference(files) if os.path.dirname(name) != folder)
 
 
 class _Series:

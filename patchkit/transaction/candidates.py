@@ -164,13 +164,21 @@ class Candidates:
                 for file, original in originals.items()
                 for name in original.patches - self.traced
             }
+            names = frozenset(name for _, name in had)
             return frozenset(
                 status.patch.id
-                for status in (self.statuses if had else ())
+                for status in (self._statuses_of(names) if had else ())
                 if status.state in IN_PLACE
                 and any((edit.file, status.patch.id) in had for edit in status.edits)
             )
         return frozenset()
+
+    def _statuses_of(self, names: frozenset[str]) -> tuple[PatchStatus, ...]:
+        """Return the statuses of these patches at least, whose files can be read where those of another one cannot."""
+        try:
+            return self.statuses
+        except TreeError:
+            return self._planner.statuses_of(names)
 
     @property
     def not_loaded(self) -> dict[str, AppliedPatch]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
+from posixpath import basename
 from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.memory import RecentCache
 from patchkit.plan import record
 from patchkit.plan.markers import marked_conflicts
-from patchkit.plan.record import Record
+from patchkit.plan.record import Record, file_of
 from patchkit.transaction.passages import followed
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import content_or_none, digest_or_none
+from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from patchkit.plan.record import AppliedFile, Layer
     from patchkit.tree.objects import GitTree
@@ -37,6 +41,21 @@ def current_or_none(tree: CheckoutTree) -> Record:
         return current_record(tree)
     except TreeError:
         return Record()
+
+
+def absent(tree: CheckoutTree) -> dict[str, Path]:
+    """Return the patches and ports of which the tree's code has nothing, each with its file that only the record has.
+
+    A git stash may have their code. Those that git tracks are not among them, and none if it cannot tell.
+    """
+    with suppress(TreeError):
+        recorded, folder = record.read(tree).patches.keys(), tree.record_path
+        names = recorded - current_record(tree).patches.keys()
+        checkout = Checkout.tracking(tree.package) if names else None
+        if checkout is not None and folder is not None:
+            tracked = set(map(basename, checkout.staged([str(folder)])))
+            return {name: folder / file_of(name) for name in sorted(names) if file_of(name) not in tracked}
+    return {}
 
 
 def committed_record(tree: GitTree) -> Record:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from functools import cache
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from patchkit.patchset.patch import Patch
+    from patchkit.plan.record import AppliedEdit
     from patchkit.transaction.passages import CodeLine
     from patchkit.tree.objects import GitTree
     from patchkit.tree.tree import CheckoutTree
@@ -121,20 +123,30 @@ def with_edited(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> tuple[Pa
     """
     record, changes = _changes_in(tree)
     others = _by_name(record, changes)
-    ports = record.ported.intersection(others)
-    if ports and (checkout := Checkout.tracking(tree.package)) is not None:
-        for name in ports:
-            for file in [file for file in others[name] if checkout.at("HEAD", file) == tree.read(file)]:
-                del others[name][file]
+    is_committed = _committed(tree)
+    for name in record.ported.intersection(others):
+        for file in [*filter(is_committed, others[name])]:
+            del others[name][file]
     names = {status.patch.id for status in statuses}
     return (
-        *_with_edited(statuses, record, changes),
+        *_with_edited(statuses, record, changes, is_committed),
         *(
             _of_name(name, by_file.values())
             for name, by_file in sorted(others.items())
             if by_file and name not in names
         ),
     )
+
+
+def _committed(tree: CheckoutTree) -> Callable[[str], bool]:
+    """Return what tells whether a file is as in HEAD."""
+
+    @cache
+    def is_committed(file: str) -> bool:
+        checkout = Checkout.tracking(tree.package)
+        return checkout is not None and checkout.at("HEAD", file) == tree.read(file)
+
+    return is_committed
 
 
 def edited_names(tree: CheckoutTree) -> frozenset[str]:
@@ -159,7 +171,7 @@ def without_repetition(tree: CheckoutTree, statuses: Sequence[PatchStatus]) -> t
 
     The reason of each conflict in which a person changed an edit is that.
     """
-    return tuple(map(_not_again, statuses, _with_edited(statuses, *_changes_in(tree))))
+    return tuple(map(_not_again, statuses, _with_edited(statuses, *_changes_in(tree), _committed(tree))))
 
 
 def without_replaced(
@@ -201,8 +213,9 @@ def _not_again(status: PatchStatus, again: PatchStatus) -> PatchStatus:
         replace(now, state=State.CONFLICT)
         if before.state in _MISSING and now.state is State.EDITED
         else before
-        for before, now in zip(status.edits, again.edits, strict=True)
+        for before, now in zip(status.edits, again.edits, strict=False)
     )
+    edits += tuple(replace(lost, state=State.CONFLICT) for lost in again.edits[len(edits) :])
     if edits == status.edits:
         return status
     first = next(edit for edit in edits if edit.state is State.CONFLICT)
@@ -251,10 +264,13 @@ def _of_name(name: str, changes: Iterable[_Change]) -> PatchStatus:
 
 
 def _with_edited(
-    statuses: Sequence[PatchStatus], record: Record, changes: Sequence[_Change]
+    statuses: Sequence[PatchStatus],
+    record: Record,
+    changes: Sequence[_Change],
+    is_committed: Callable[[str], bool] = lambda file: True,
 ) -> tuple[PatchStatus, ...]:
     made = {
-        (patch.id, edit.name): edit.how
+        (patch.id, edit.name): edit
         for layer in record.layers
         if not layer.is_ported
         for patch in layer.patches
@@ -265,17 +281,44 @@ def _with_edited(
         for change in reversed(changes)
         for name, edit in _concerned(statuses, change, made)
     }
-    return tuple(_edited(status, by_edit) for status in statuses) if by_edit else tuple(statuses)
+    told = {
+        (status.patch.id, edit.name)
+        for status in statuses
+        for edit in status.edits
+        if edit.state is not State.NOT_APPLICABLE
+    }
+    # As a person left the file, the tree may not have the place of an edit, so that no status tells of it.
+    lost = {
+        (name, edit.name, edit.file): change
+        for change in reversed(changes)
+        for (name, _), edit in made.items()
+        if (name, edit.name) not in told and edit.how is How.MADE
+        if edit.file == change.file and name in change.patches and not change.line.is_import
+        if change.is_lost or not is_committed(change.file)
+    }
+    return tuple(_edited(status, by_edit, lost) for status in statuses) if changes else tuple(statuses)
 
 
-def _edited(status: PatchStatus, by_edit: Mapping[tuple[str, str, str], _Change]) -> PatchStatus:
+def _edited(
+    status: PatchStatus,
+    by_edit: Mapping[tuple[str, str, str], _Change],
+    lost: Mapping[tuple[str, str, str], _Change],
+) -> PatchStatus:
     changes = [by_edit.get((status.patch.id, edit.name, edit.file)) for edit in status.edits]
-    if not any(changes):
+    # Nor can it be accepted there.
+    untold = replace(status, patch=placeholder(status.patch.id))
+    others = [
+        _changed(untold, EditStatus(edit, file, change.line.scope, State.EDITED), change)
+        for (name, edit, file), change in lost.items()
+        if name == status.patch.id
+    ]
+    if not (any(changes) or others):
         return status
     edits = tuple(
         edit if change is None else _changed(status, edit, change)
         for edit, change in zip(status.edits, changes, strict=True)
     )
+    edits = (*edits, *others)
     if any(edit.state is State.CONFLICT for edit in edits):
         return replace(status, edits=edits)
     first = next(edit for edit in edits if edit.state is State.EDITED)
@@ -288,7 +331,7 @@ def _changed(status: PatchStatus, edit: EditStatus, change: _Change) -> EditStat
 
 
 def _concerned(
-    statuses: Iterable[PatchStatus], change: _Change, made: Mapping[tuple[str, str], How]
+    statuses: Iterable[PatchStatus], change: _Change, made: Mapping[tuple[str, str], AppliedEdit]
 ) -> Iterator[tuple[str, EditStatus]]:
     """Yield the edits of which a changed line is: those nearest around it, and of these the missing ones if any is.
 
@@ -311,7 +354,7 @@ def _concerned(
     near = [pair for pair in around if len(pair[1].site) == depth] or own
     lost = [pair for pair in near if pair[1].state in _MISSING]
     is_accepted = any(
-        edit.reason in {ACCEPTED, BY_HAND} or made[name, edit.name] is not How.MADE for name, edit in near
+        edit.reason in {ACCEPTED, BY_HAND} or made[name, edit.name].how is not How.MADE for name, edit in near
     )
     if lost or not is_accepted:
         yield from lost or (pair for pair in near if pair[1].state is State.APPLIED)

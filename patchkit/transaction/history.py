@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchkit.errors import ConflictError, TreeError
 from patchkit.plan import vendor
 from patchkit.plan.comments import TRACE, commenting_patches, is_patched
+from patchkit.transaction.current import absent
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
@@ -35,10 +36,14 @@ def new_files(tree: CheckoutTree, files: Iterable[str]) -> tuple[Path, ...]:
         checkout, record = Checkout.tracking(tree.package), tree.record_path
         folders = [tree.package / vendor.FOLDER, *filter(None, (record,))]
         names = checkout.untracked((*files, *map(str, folders))) if checkout is not None else []
+        gone = frozenset(absent(tree).values())
+        folders = folders[:1] if gone else folders
         places = [Path(os.path.normpath(tree.package / name)) for name in names]
         return tuple(
             dict.fromkeys(
-                next((folder for folder in folders if folder in place.parents), place) for place in places
+                next((folder for folder in folders if folder in place.parents), place)
+                for place in places
+                if place not in gone
             )
         )
     return ()

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from patchkit.tree.source import INVALID, first_line, parsed
+from patchkit.tree.source import INVALID, first_line, parsed, parsed_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ class Passage:
 
 
 class LostLine(NamedTuple):
-    """A line of a passage that a person changed or removed, and what stands ``instead`` in its scope."""
+    """A line of a passage that a person changed or removed, and what stands ``instead`` in its scope or a new one."""
 
     line: CodeLine
     passage: Passage
@@ -62,9 +62,13 @@ class Followed(NamedTuple):
 def followed(writes: Writes, current: bytes | None) -> Followed:
     """Follow the lines that each write added through the later ones to a file's current content.
 
-    Layout and comments do not count, unless the writes added nothing else.
+    Layout and comments do not count, unless the writes added nothing else or the file is not valid Python now.
     """
-    lines = _comments if all(_adds_comments(before, after) for before, after, _ in writes) else _code
+    is_code = parsed_or_none(current or b"") is not None and any(
+        _code(before) != _code(after) for before, after, _ in writes
+    )
+    is_comments = all(_adds_comments(before, after) for before, after, _ in writes)
+    lines = _comments if is_comments else _code if is_code else _text
     # Where each write found what the one before it left, and the code is as the last one left it, nothing is lost.
     if all(left == earlier for (_, left, _), (earlier, _, _) in pairwise(writes)) and (
         lines(writes[-1][1]) == lines(current)
@@ -132,13 +136,17 @@ def _carried(
     if old == new or not there:
         return there
     moved: dict[int, Passage] = {}
+    scopes = {line.scope for line in old}
     for tag, start, end, begin, stop in _opcodes(old, new):
         for index in range(start, end):
             if index in there and tag == "equal":
                 moved[begin + index - start] = there[index]
             elif index in there:
-                scope = old[index].scope
-                instead = tuple(line.code for line in new[begin:stop] if line.scope == scope)
+                # A person may have renamed a definition, or put other code in place of one that the write added.
+                is_added = old[index].scope not in {line.scope for line in there[index].before}
+                around = old[index].scope.rpartition(".")[0] if is_added else old[index].scope
+                others = scopes - {old[index].scope, around}
+                instead = tuple(line.code for line in new[begin:stop] if line.scope not in others)
                 lost.append(LostLine(old[index], there[index], instead))
     return moved
 

@@ -396,9 +396,22 @@ def _require_removed(
         return
     before = {file: text for file, (text, _) in plan.changes.items()}
     not_reverted = tuple(name for name in candidate.record.patches if name not in reverted)
-    also_reverted = sorted(
-        planner.present(before, not_reverted) - planner.present({**before, **after}, not_reverted)
-    )
+
+    def lost(names: tuple[str, ...]) -> list[tuple[str, str]]:
+        return sorted(planner.present(before, names) - planner.present({**before, **after}, names))
+
+    try:
+        also_reverted = lost(not_reverted)
+    except TreeError:
+        # In a file that cannot be read, as with the conflict markers of a merge, nothing is reverted.
+        changed = {file for file, text in before.items() if after[file] != text}
+        sharing = {
+            name
+            for layer in candidate.record.layers
+            for file in changed & layer.files.keys()
+            for name in layer.files[file].patches
+        }
+        also_reverted = lost(tuple(name for name in not_reverted if name in sharing))
     if also_reverted:
         name, edit = also_reverted[0]
         raise RevertBlockedError(

@@ -272,7 +272,8 @@ def _undo_patch(file: str, name: str, ours: Undone, base: bytes | None, theirs: 
 
 def _merged(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> Undone:
     if base != theirs and is_lost(ours) and not (is_lost(base) or is_lost(theirs)):
-        raise RevertBlockedError(lost_file(ours), where=file, advice="restore it and revert again")
+        advice = "restore it, for example with git restore, and revert again"
+        raise RevertBlockedError(lost_file(ours), where=file, advice=advice)
     if base is not None and ours is not None and base not in (ours, theirs):
         base, ours = _without_conflicts(file, base, ours)
     try:

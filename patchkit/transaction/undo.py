@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from patchkit.change.exact import NotPythonError, RefusedError, merged
 from patchkit.errors import ConflictError
+from patchkit.tree.source import MARKER
 
 
 class Undone(NamedTuple):
@@ -34,6 +35,13 @@ def undo(file: str, after: bytes | None, ours: bytes | None, before: bytes | Non
     try:
         return Undone(*merged(file, after, before, ours))
     except NotPythonError as error:
+        if marker := MARKER.search(ours):
+            line = ours.count(b"\n", 0, marker.start()) + 1
+            raise ConflictError(
+                "conflict markers of a merge",
+                where=f"{file}:{line}",
+                advice="resolve the conflict and revert again",
+            ) from None
         raise ConflictError(
             f"the file was edited after apply and is not valid Python ({error})",
             where=file,

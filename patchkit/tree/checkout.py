@@ -123,6 +123,19 @@ class Checkout:
         places = (Path(os.path.normpath(self._folder / name)) for name in skipped)
         return [path for path in places if not os.path.lexists(path)]
 
+    def deleted(self, paths: Iterable[Path]) -> dict[Path, Path]:
+        """Return the tracked files at or below ``paths`` that are gone, each with the topmost folder gone with it.
+
+        That is the file itself if its folder is there. Those that git leaves out of the working tree are not among
+        them.
+        """
+        listing = os.fsdecode(self._ask("ls-files", "--deleted", "-z", "--", *map(str, paths)))
+        places = [Path(os.path.normpath(self._folder / name)) for name in listing.split("\0") if name]
+        return {
+            place: [above for above in (place, *place.parents) if not os.path.lexists(above)][-1]
+            for place in places
+        }
+
     def hidden(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Return the files whose changes git does not show, by the option of ``git update-index`` that ends that."""
         marks = list(self._marks(names))

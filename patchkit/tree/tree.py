@@ -505,16 +505,32 @@ def _whole(tree: CheckoutTree) -> CheckoutTree:
 
 
 def _require_no_package_left_out(folder: Path) -> None:
-    """Raise TreeError if git leaves out a package below a folder."""
+    """Raise TreeError if git leaves out a package below a folder, or has what is deleted of it."""
     missing: list[Path] = []
+    deleted: dict[Path, Path] = {}
     with suppress(RefusedRepositoryError):  # No tree is known to be there.
         checkout = Checkout.around(folder)
         missing = checkout.not_checked_out([folder]) if checkout is not None else []
+        deleted = checkout.deleted([folder]) if checkout is not None else {}
     package = next(
         (above for file in missing for above in file.parents if (above / SERVING) in file.parents), None
     )
     if package is not None:
         _require_checked_out(folder, package)
+    needed = {
+        gone
+        for file, gone in deleted.items()
+        for above in file.parents
+        if ((above / SERVING).is_dir() and file == above / "__init__.py")
+        or ((above / SERVING) in file.parents and not (above / SERVING).is_dir())
+    }
+    if needed:
+        command = shlex.join(("git", "-C", str(folder), "restore", *sorted(map(str, needed))))
+        raise TreeError(
+            f"{len(deleted)} tracked files are deleted",
+            where=min(needed),
+            advice=f"run {command}, then try again",
+        )
 
 
 def _require_checked_out(folder: Path, *paths: Path) -> None:

@@ -54,6 +54,39 @@ def refusal(checkout: CheckoutTree, command: list[str], place: Path | None = Non
     return ran.stderr
 
 
+# ---- files that are deleted, and that git has ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "gone", "count"), [([MIRROR], MIRROR, "1 file"), ([MIRROR, CRLF], "srt/managers", "2 files")]
+)
+def test_what_brings_back_deleted_files_is_named(
+    checkout: CheckoutTree, monkeypatch: pytest.MonkeyPatch, files: list[str], gone: str, count: str
+) -> None:
+    for file in files:
+        (checkout.package / file).unlink()
+    shutil.rmtree(checkout.package / gone, ignore_errors=True)
+    monkeypatch.chdir(checkout.root)
+    others = f" python/sglang/{CRLF}" if CRLF in files else ""
+    command = f"git restore{others} python/sglang/{gone} brings back"
+    for words, code in ((["status"], 0), (["apply", "t-flag"], 3), (["apply"], 0)):
+        said = " ".join(run(*words, code=code).stdout.split())
+        assert f"Git has {count} that these patches change and the tree does not: {command}" in said
+    git(checkout.root, *shlex.split(command.removeprefix("git ").removesuffix(" brings back")))
+    assert "Git has" not in run("status").output
+
+
+@pytest.mark.parametrize("gone", ["python/sglang/__init__.py", "python/sglang/srt", "python"])
+def test_a_package_that_was_deleted_is_named_with_what_restores_it(checkout: CheckoutTree, gone: str) -> None:
+    place = checkout.root / gone
+    place.unlink() if place.is_file() else shutil.rmtree(place)
+    said = refusal(checkout, ["apply", "TREE"])
+    command = f"git -C {checkout.root} restore {place}"
+    assert f"--> {place}\nhelp: run {command}, then try again" in said
+    git(checkout.root, "restore", str(place))
+    run("apply", checkout.root)
+
+
 # ---- files that git does not check out -------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ import pytest
 from ruff.__main__ import find_ruff_bin
 from support.releases import run
 from support.repositories import committing, hook, patched_states, whole
-from support.toys import ABRUPT, MIRROR, add_patch, attribute, contents, git, new_file_edit
+from support.toys import ABRUPT, MIRROR, add_patch, attribute, contents, edit, git, new_file_edit
 
 from patchkit import api
 from patchkit.errors import TreeError
@@ -82,6 +82,28 @@ def test_what_a_formatter_makes_of_a_file_is_what_is_committed(fork: CheckoutTre
     assert set(patched_states(fork).values()) == {"applied"}
     api.revert(fork, load.patches())
     assert contents(fork) == before
+
+
+@pytest.mark.parametrize("more", [1, 2])
+def test_files_that_a_hook_changed_in_a_commit_are_counted(fork: CheckoutTree, more: int) -> None:
+    others = [f"python/sglang/{ABRUPT}", "notes.txt"][:more]
+    (fork.root / "notes.txt").write_text("")
+    git(fork.root, "add", ".")
+    git(fork.root, "commit", "-qm", "Notes")
+    hook(
+        fork,
+        "pre-commit",
+        f"for file in {' '.join(others)}; do printf '# formatted\\n' >> $file; git add $file; done",
+    )
+    counted = f"; git's hooks changed {more} more file{'s' * (more > 1)}."
+    assert f"Changed 1 file in 1 commit{counted}" in run("apply", fork.root, "t-guard", "--commit").output
+    assert f"Changed 1 file in 1 commit{counted}" in run("revert", fork.root, "t-guard", "--commit").output
+    git(fork.root, "checkout", "-qb", "theirs")
+    edit(fork, MIRROR, b"depth = 1", b"depth = 3")
+    git(fork.root, "commit", "-qanm", "Theirs (#77)")
+    git(fork.root, "checkout", "-q", "-")
+    ported = run("port", "theirs", "--repo", fork.root, "--onto", fork.root, "--commit").output
+    assert f"Changed 1 file{counted}" in ported
 
 
 def test_a_formatter_that_is_never_content_is_refused(fork: CheckoutTree) -> None:

@@ -488,3 +488,20 @@ def test_a_series_that_finds_no_space_is_not_there_in_part(
         exported(fork, folder)
     assert (everything(tmp_path / "above") if there else None) == before
     assert (tmp_path / "above").exists() == there
+
+
+def test_status_and_verify_name_what_a_patch_that_was_picked_alone_lacks(fork: CheckoutTree) -> None:
+    start = git(fork.root, "rev-parse", "HEAD").strip()
+    run("apply", fork.root, "t-stop", "--commit")
+    picked = git(fork.root, "rev-parse", "HEAD").strip()
+    lacking = "applied without t-flag, which it requires"
+    assert lacking not in run("status", fork.root).output
+    git(fork.root, "reset", "-q", "--hard", start)
+    git(fork.root, "cherry-pick", picked)
+    for words in ((), ("t-stop",), ("--json",), ("-v",)):
+        assert lacking in " ".join(run("status", fork.root, *words).output.split())
+    said = " ".join(run("status", fork.root).output.split())
+    assert f"patchkit apply {fork.root} t-flag, or patchkit revert {fork.root} t-stop" in said
+    assert f"t-stop is {lacking}" in run("verify", fork.root, code=1).output
+    run("apply", fork.root, "t-flag")
+    assert lacking not in run("status", fork.root).output

@@ -89,6 +89,30 @@ def test_a_patch_is_recorded_while_its_file_may_have_something_of_it(
     assert left(written(Record(), "one", (FILE, before, after)), a=current) == ([["one"]] if is_there else [])
 
 
+DEFINED = FIRST + b"\n\ndef new(x):\n    return x\n"
+
+
+@pytest.mark.parametrize(
+    ("after", "current", "is_there"),
+    [
+        (DEFINED, FIRST + b"\n\ndef other(y):\n    return y + 1\n", True),
+        (DEFINED, FIRST + b"\n\nother = 1\n", True),
+        (DEFINED, FIRST.replace(b"a = 1\n", b"a = 1\n\n\ndef other(y):\n    return y + 1\n"), False),
+        (DEFINED, FIRST + b"\n\ndef new(\n    return y\n", True),
+        (FIRST.replace(b"2", b"2  # new"), FIRST.replace(b"2", b"3"), True),
+        (FIRST.replace(b"2", b"(\n    2)"), FIRST.replace(b"2", b"(\n  3)"), True),
+        (FIRST.replace(b"2", b"2  # new"), FIRST + b"own = 1\n", False),
+    ],
+    ids=["renamed", "no definition", "taken out", "unfinished", "comment", "layout", "comment taken out"],
+)
+def test_what_a_person_made_of_all_lines_of_a_patch_is_recorded(
+    after: bytes, current: bytes, is_there: bool
+) -> None:
+    known = written(Record(), "one", (FILE, FIRST, after))
+    texts = {**CONTENTS, digest_of(after): after}
+    assert bool(still_there(known, {FILE: current}.get, texts.__getitem__).layers) is is_there
+
+
 @pytest.mark.parametrize(
     ("current", "is_own"),
     [

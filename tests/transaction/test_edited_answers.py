@@ -10,7 +10,18 @@ import pytest
 from support.releases import run
 from support.repositories import committing
 from support.sweeps import crossed
-from support.toys import ABRUPT, MIRROR, add_patch, attribute, checked_in, edit, everything, git, statement
+from support.toys import (
+    ABRUPT,
+    MIRROR,
+    SOURCES,
+    add_patch,
+    attribute,
+    checked_in,
+    edit,
+    everything,
+    git,
+    statement,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,6 +109,11 @@ def all_lines_edited(tree: CheckoutTree) -> None:
     edit(tree, MIRROR, WRITTEN, b"        mine(self)\n        mine_too(self)\n")
 
 
+def all_lines_edited_in_a_renamed_function(tree: CheckoutTree) -> None:
+    all_lines_edited(tree)
+    edit(tree, MIRROR, b"def host(", b"def hosted(")
+
+
 def emptied(tree: CheckoutTree) -> None:
     (tree.package / MIRROR).write_bytes(b"")
 
@@ -113,12 +129,14 @@ def its_class_deleted(tree: CheckoutTree) -> None:
 EDITS: dict[Callable[[CheckoutTree], None], str] = {
     one_line_edited: "to take it back, restore the lines marked -",
     all_lines_edited: "to take it back, restore the lines marked -",
+    all_lines_edited_in_a_renamed_function: "to take it back, restore the lines marked -",
     emptied: "the file, which patchkit changed, is empty: restore it",
     deleted: "the file, which patchkit changed, does not exist: restore it",
 }
 REFUSALS: dict[Callable[[CheckoutTree], None], str] = {
     one_line_edited: "code that patchkit wrote was edited after apply",
     all_lines_edited: "code that patchkit wrote was edited after apply",
+    all_lines_edited_in_a_renamed_function: "code that patchkit wrote was edited after apply",
     emptied: "the file, which patchkit changed, is empty",
     deleted: "the file, which patchkit changed, does not exist",
 }
@@ -150,19 +168,81 @@ def test_what_a_person_edited_is_edited_in_every_answer(
     assert patched.state == "edited"
 
 
+@pytest.mark.parametrize("act", [emptied, deleted, all_lines_edited_in_a_renamed_function])
+def test_an_edit_that_needs_no_place_is_edited_also_where_its_place_is_gone(
+    checkout: CheckoutTree, patch_folder: Path, act: Callable[[CheckoutTree], None]
+) -> None:
+    shutil.rmtree(patch_folder)
+    optional = f"{CODE}\noptional = 'the tree has no mirror'"
+    add_patch(patch_folder, "t-near", optional, attribute(ABRUPT, "Worker", "far = 1"))
+    run("apply", checkout.root)
+    act(checkout)
+    patched = Patched(checkout, "a default patch", "t-near")
+    assert patched.state == "edited"
+    for words, code in ((("status",), 0), (("apply",), 0), (("apply", "t-near"), 3), (("verify",), 1)):
+        said = patched.say(*words, code=code)
+        assert EDITS[act] in said
+        assert "removing patchkit.lock/t-near.toml accepts the change" in said
+    assert f"{REFUSALS[act]} --> {MIRROR}" in patched.say("revert", code=3)
+    git(checkout.root, "add", ".")
+    git(checkout.root, "commit", "-qm", "Own")
+    assert patched.state == ("edited" if act in {emptied, deleted} else "applied")
+
+
+@pytest.mark.parametrize("patched", ["a patch of one's own"], indirect=True)
+def test_a_lost_file_of_which_nothing_is_recorded_is_named(patched: Patched) -> None:
+    patched.record.unlink()
+    emptied(patched.tree)
+    assert patched.say("revert", "t-near") == "Nothing to revert."
+    assert f"{MIRROR} is empty; restore it, for example with git restore" in patched.say("status")
+
+
 @pytest.mark.parametrize("patched", [kind for kind in KINDS if "committed" not in kind], indirect=True)
 def test_what_a_stash_took_away_is_gone_in_every_answer(patched: Patched) -> None:
     git(patched.tree.root, "stash")
     assert patched.record.exists()
     assert patched.state == ("pending" if patched.is_loaded else "")
+    gone = f"Recorded, but not in the tree: {patched.name}. Unless a git stash has it, rm "
+    assert gone in patched.say("status")
+    assert patched.say("revert", patched.name).startswith(f"Nothing to revert. {gone}")
     if patched.is_loaded:
-        assert patched.say("revert", patched.name) == "Nothing to revert."
         patched.say("apply", patched.name)
         assert patched.state == "applied"
         assert patched.say("revert", patched.name).startswith(f"Reverted: {patched.name}.")
-    else:
-        assert "no patch is called" in patched.say("revert", patched.name, code=2)
-        assert patched.name not in patched.say("status")
+
+
+@pytest.mark.parametrize("patched", ["a port"], indirect=True)
+def test_the_record_of_a_stashed_port_stays_while_others_are_written(patched: Patched) -> None:
+    git(patched.tree.root, "stash")
+    reverted = patched.say("revert")
+    assert reverted.startswith("Reverted: t-far.")
+    assert "Recorded, but not in the tree: 77." in reverted
+    assert "git add patchkit.lock" not in reverted
+    patched.say("apply", "t-far", "--allow-dirty")
+    assert patched.record.exists()
+    git(patched.tree.root, "stash", "pop")
+    assert patched.say("revert").startswith("Reverted: t-far, 77.")
+    assert patched.tree.read(MIRROR) == SOURCES[MIRROR]
+    assert not patched.record.exists()
+
+
+def test_after_a_checkout_of_every_file_the_answers_say_what_removes_the_record(
+    checkout: CheckoutTree, patch_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("apply", checkout.root, "t-flag")
+    git(checkout.root, "checkout", ".")
+    monkeypatch.chdir(checkout.root)
+    removing = "Unless a git stash has it, rm patchkit.lock/t-flag.toml removes the record."
+    assert removing in " ".join(run("status").output.split())
+    assert run("revert").output.startswith("Nothing to revert.")
+    assert removing in " ".join(run("revert").output.split())
+    (checkout.root / "patchkit.lock/t-flag.toml").unlink()
+    assert git(checkout.root, "status", "--porcelain") == ""
+    assert run("revert").output == "Nothing to revert.\n"
+    assert "removes the record" not in run("status").output
+    run("apply", "t-flag")
+    assert "Recorded" not in run("revert").output
+    assert git(checkout.root, "status", "--porcelain") == ""
 
 
 @pytest.mark.parametrize("patched", KINDS, indirect=True)

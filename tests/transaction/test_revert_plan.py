@@ -155,7 +155,7 @@ def test_a_file_that_came_goes_and_one_that_went_comes_back(
 @pytest.mark.parametrize(
     ("pair", "current", "reason"),
     [
-        ((BASE, ONE), None, "does not exist: restore it and revert again"),
+        ((BASE, ONE), None, "does not exist: restore it, for example with git restore, and revert again"),
         ((None, BASE), BASE + b"x = 1\n", "which patchkit created or deleted, was edited after apply"),
         ((BASE, None), b"x = 1\n", "which patchkit created or deleted, was edited after apply"),
         ((BASE, ONE), ONE.replace(b"b = 10", b"b = 11"), r"srt/a\.py:3: "),

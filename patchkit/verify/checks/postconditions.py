@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from patchkit.errors import TreeError
 from patchkit.findings.rule import Rule
+from patchkit.plan.fitting import lacking
 from patchkit.plan.status import IN_PLACE, State
 from patchkit.transaction.conflicts import UNRECORDED, recording, with_unrecorded
-from patchkit.transaction.edited import accepting, difference, is_lost, with_edited
+from patchkit.transaction.edited import accepting, difference, with_edited
 from patchkit.verify.check import CheckOutcome, register, violation
 from patchkit.verify.checks.compiling import COMPILE, OBSTACLE
 
@@ -33,7 +34,7 @@ def check(subject: Subject) -> CheckOutcome:
     except TreeError as error:
         return CheckOutcome(str(error), (_unreadable(error),), obstacle=OBSTACLE)
     conflicting = {status.patch.id for status in statuses if status.state is State.CONFLICT}
-    absent = conflicting | {status.patch.id for status in statuses if status.state is State.PENDING}
+    lacks = lacking(statuses)
     findings: list[Finding] = []
     notes = []
     waiting: list[str] = []
@@ -46,10 +47,7 @@ def check(subject: Subject) -> CheckOutcome:
             present += 1
             # An opt-in patch that upstream has does not make the tree a patched one.
             patched |= status.state is State.APPLIED or status.patch.default
-            if status.state is State.APPLIED:
-                findings += _required(
-                    status.patch.id, [name for name in status.patch.requires if name in absent]
-                )
+            findings += _required(status.patch.id, lacks.get(status.patch.id, []))
         elif status.state is State.EDITED or _expected(subject, status):
             findings += _missing(subject, status)
         elif status.patch.default:
@@ -131,7 +129,7 @@ def _lost(subject: Subject, status: PatchStatus, edit: EditStatus) -> Finding:
             edit.file,
             subject.line(edit.file, edit.site),
             f"{status.patch.id}: {edit.name} is not in place as it was written: a person changed it",
-            accepting(status.patch, edit.name, lost=is_lost(subject.tree.read(edit.file))),
+            edit.reason,
             function=edit.site,
             expression=edit.difference,
         )
