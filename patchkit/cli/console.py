@@ -153,7 +153,12 @@ def _git(tree: CheckoutTree, verb: str, paths: Iterable[Path]) -> str:
     here, root = Path.cwd(), tree.root.resolve()
     start = here if here.is_relative_to(root) else root
     where = () if start == here else ("-C", min(str(root), os.path.relpath(root, here), key=len))
-    return shlex.join(("git", *where, verb, *(os.path.relpath(path, start) for path in paths)))
+    return shlex.join(("git", *where, verb, *(_typed(os.path.relpath(path, start)) for path in paths)))
+
+
+def _typed(path: str) -> str:
+    """Return a path so that a command does not take it for an option."""
+    return f"./{path}" if path.startswith("-") else path
 
 
 def _marked(status: PatchStatus) -> str:
@@ -255,7 +260,7 @@ def say_absent(tree: CheckoutTree) -> None:
     files = absent(tree)
     if files:
         command = shlex.join(
-            ("rm", *(min(str(path), os.path.relpath(path), key=len) for path in files.values()))
+            ("rm", *(_typed(min(str(path), os.path.relpath(path), key=len)) for path in files.values()))
         )
         names, them = escaped(", ".join(files)), "it" if len(files) == 1 else "them"
         say(

@@ -15,6 +15,7 @@ from patchkit.commands.patch_folder import staged
 from patchkit.errors import ConflictError, TreeError, UsageError
 from patchkit.findings.plural import counted
 from patchkit.patchset.patch import Patch
+from patchkit.plan import record
 from patchkit.plan.status import EditStatus, FileChange, PatchStatus, Plan, State
 from patchkit.porting.dependencies import dependencies_of
 from patchkit.porting.findings import findings_of
@@ -24,7 +25,7 @@ from patchkit.series.patches import Written, patches
 from patchkit.series.port import commit_ports
 from patchkit.transaction.apply import Transaction
 from patchkit.transaction.conflicts import read_without_conflicts
-from patchkit.transaction.current import current_record
+from patchkit.transaction.current import absent, current_record
 from patchkit.transaction.edited import edited_names
 from patchkit.transaction.store import Store
 from patchkit.tree.git import object_id
@@ -168,6 +169,7 @@ def port(
                 advice="--keep-going applies the others, --markers also writes conflict markers",
             )
         plan = tree.plan(steps)
+        _require_names(read, [step.ported.change for step in steps])
         if dry_run and not committing:
             Transaction(read, ported=True, allow_dirty=allow_dirty).check(plan)
         return _PreparedPort(read, steps, plan, ported)
@@ -255,6 +257,19 @@ def _patches(
 
 def _paths(written: Mapping[Path, Iterable[str]]) -> tuple[Path, ...]:
     return tuple(folder / name for folder, files in written.items() for name in files)
+
+
+def _require_names(tree: ReadTree, changes: Iterable[GivenChange]) -> None:
+    """Raise TreeError for a change whose record would replace that of another one, of which the tree has nothing."""
+    hidden, recorded = absent(tree), record.read(tree).patches
+    for change in changes:
+        name = change.facts.id
+        if name in hidden and recorded[name].form != _form(change):
+            raise TreeError(
+                f"another change is recorded as {name}, and not in the tree",
+                where=hidden[name],
+                advice="git stash pop, if a stash has it, or remove that file; or port a file of another name",
+            )
 
 
 def _earlier(tree: ReadTree) -> dict[str, Layer]:

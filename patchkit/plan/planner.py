@@ -171,9 +171,10 @@ class Planner:
         noted = base.makers | _makers(plan)
         if not fresh and _makers(combined) <= noted and after == _contents_after(originals | current, plan):
             return plan
-        if any(status.state is State.CONFLICT for status in combined.patches) or current != {
-            file: text for file, text in self.replay(originals, base.patches).items() if file in current
-        }:
+        # In a file that a person has taken back, what was applied before would be made again.
+        if any(status.state is State.CONFLICT for status in combined.patches) or (
+            originals | current != self.replay(originals, base.patches)
+        ):
             return plan
         patches = tuple(by_id[s.patch.id] if s.patch.id in fresh else s for s in plan.patches)
         return replace(plan, patches=patches, changes=_changes(originals | current, combined, after, {*ids}))

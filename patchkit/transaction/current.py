@@ -11,14 +11,14 @@ from patchkit.errors import TreeError
 from patchkit.memory import RecentCache
 from patchkit.plan import record
 from patchkit.plan.markers import marked_conflicts
-from patchkit.plan.record import Record, file_of
+from patchkit.plan.record import Record, file_of, files_of
 from patchkit.transaction.passages import followed
 from patchkit.transaction.store import Store
 from patchkit.transaction.swap import content_or_none, digest_or_none
 from patchkit.tree.checkout import Checkout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from patchkit.plan.record import AppliedFile, Layer
@@ -49,13 +49,33 @@ def absent(tree: CheckoutTree) -> dict[str, Path]:
     A git stash may have their code. Those that git tracks are not among them, and none if it cannot tell.
     """
     with suppress(TreeError):
-        recorded, folder = record.read(tree).patches.keys(), tree.record_path
-        names = recorded - current_record(tree).patches.keys()
-        checkout = Checkout.tracking(tree.package) if names else None
-        if checkout is not None and folder is not None:
-            tracked = set(map(basename, checkout.staged([str(folder)])))
-            return {name: folder / file_of(name) for name in sorted(names) if file_of(name) not in tracked}
+        names = record.read(tree).patches.keys() - current_record(tree).patches.keys()
+        return _untracked(tree, names)
     return {}
+
+
+def hidden_files(tree: CheckoutTree, after: Record) -> frozenset[str]:
+    """Return the record's files of ports of which the tree lacks a part, and that ``after`` leaves as they are there.
+
+    A git stash may have the rest. Those that git tracks are not among them.
+    """
+    with suppress(TreeError):
+        recorded = record.read(tree)
+        if recorded.ported:
+            was, now, new = map(files_of, (recorded, current_record(tree), after))
+            names = {name for name in recorded.ported if was[file_of(name)] != now.get(file_of(name))}
+            left = {name for name in names if now.get(file_of(name)) == new.get(file_of(name))}
+            return frozenset(path.name for path in _untracked(tree, left).values())
+    return frozenset()
+
+
+def _untracked(tree: CheckoutTree, names: Collection[str]) -> dict[str, Path]:
+    """Return the record's files of those of some patches and ports that git does not track, none if it cannot tell."""
+    checkout, folder = Checkout.tracking(tree.package) if names else None, tree.record_path
+    if checkout is None or folder is None:
+        return {}
+    tracked = set(map(basename, checkout.staged([str(folder)])))
+    return {name: folder / file_of(name) for name in sorted(names) if file_of(name) not in tracked}
 
 
 def committed_record(tree: GitTree) -> Record:

@@ -25,7 +25,7 @@ from patchkit.errors import PatchkitError, TreeError, UnfinishedError
 from patchkit.plan import record
 from patchkit.plan.record import is_file, is_outside, is_record_file
 from patchkit.transaction import byte_code
-from patchkit.transaction.current import absent
+from patchkit.transaction.current import hidden_files
 from patchkit.transaction.folder import Folder
 from patchkit.transaction.journal import Journal, Kinds
 from patchkit.transaction.lock import exclusive
@@ -462,14 +462,12 @@ def write_all(
     """Write the new content of every file and the record, or leave all unchanged and raise TreeError.
 
     ``kept`` are further contents that the record refers to. Only those of its files that differ are written; that of a
-    port whose code may be in a stash stays. Folders of deleted files are removed if they are empty. ``kinds`` are as in
-    a journal.
+    port of whose code a stash may have a part stays. Folders of deleted files are removed if they are empty. ``kinds``
+    are as in a journal.
     """
     fresh = CheckoutTree(tree.root, tree.package)
     old, new = fresh.record(), record.files_of(after)
-    if old.keys() - new.keys():
-        stashed = absent(fresh).keys() & record.read(fresh).ported
-        new |= {name: old[name] for name in map(record.file_of, stashed - after.ported)}
+    new |= {name: old[name] for name in hidden_files(fresh, after)}
     folder = os.path.relpath(record_path(fresh), fresh.package)
     pairs = {name: (old.get(name), new.get(name)) for name in sorted({*old, *new})}
     recorded = {posixpath.join(folder, name): pair for name, pair in pairs.items() if pair[0] != pair[1]}

@@ -101,6 +101,34 @@ def test_a_stashed_port_after_a_revert_that_found_nothing(theirs: CheckoutTree, 
     pop_and_revert(fork)
 
 
+def test_of_a_port_that_a_stash_has_in_part_the_record_stays_whole(
+    theirs: CheckoutTree, fork: CheckoutTree
+) -> None:
+    """A plain stash leaves new files where they are."""
+    run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
+    git(fork.root, "stash")
+    assert (fork.read(FRESH), fork.read(MIRROR)) == (b"fresh = 1\n", SOURCES[MIRROR])
+    run("apply", fork.root, "t-far", "--commit")
+    git(fork.root, "stash", "pop")
+    assert run("revert", fork.root, "77").output.startswith("Reverted: 77.\n\nChanged 2 files.")
+    assert (fork.read(FRESH), fork.read(MIRROR)) == (None, SOURCES[MIRROR])
+
+
+def test_another_change_is_not_recorded_under_the_name_of_a_stashed_one(
+    theirs: CheckoutTree, fork: CheckoutTree
+) -> None:
+    port = ("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
+    run(*port)
+    git(fork.root, "stash", "--include-untracked", "--", "python")
+    assert "Would change 2 files." in run(*port, "--dry-run").output
+    edit(theirs, ABRUPT, b"class Worker:\n", b"class Worker:\n    more = 1\n")
+    git(theirs.root, "commit", "-qam", "More of theirs (#77)")
+    before = everything(fork.root)
+    refusal = run(*port, code=4).output
+    assert "another change is recorded as 77, and not in the tree" in " ".join(refusal.split())
+    assert everything(fork.root) == before
+
+
 @pytest.fixture(params=["the same file", "another file"])
 def beside(theirs: CheckoutTree, fork: CheckoutTree, request: pytest.FixtureRequest) -> CheckoutTree:
     """A fork with a committed patch and an uncommitted port."""

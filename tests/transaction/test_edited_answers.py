@@ -12,6 +12,7 @@ from support.repositories import committing
 from support.sweeps import crossed
 from support.toys import (
     ABRUPT,
+    CRLF,
     MIRROR,
     SOURCES,
     add_patch,
@@ -350,3 +351,21 @@ def test_code_of_upstreams_own_in_place_of_all_lines_of_a_patch_is_no_edit(
     assert "neither a comment, a record" in fork.say("revert", "t-near", code=3)
     assert fork.say("revert").startswith("Reverted: t-far.")
     assert fork.tree.read(MIRROR) == text
+
+
+@pytest.mark.parametrize("words", [(), ("--commit",)], ids=["", "--commit"])
+def test_a_file_that_was_taken_back_stays_so_when_another_patch_is_applied(
+    checkout: CheckoutTree, patch_folder: Path, words: tuple[str, ...]
+) -> None:
+    add_patch(
+        patch_folder, "t-two", attribute(ABRUPT, "Worker", "two = 1"), attribute(CRLF, "Backend", "twice = 1")
+    )
+    add_patch(patch_folder, "t-far", attribute(CRLF, "Backend", "far = 1"))
+    fork = committing(checkout)
+    run("apply", fork.root, "t-two", *words)
+    git(fork.package, "checkout", "HEAD~" if words else "HEAD", ABRUPT)
+    if words:
+        git(fork.root, "commit", "-qm", "Back")
+    run("apply", fork.root, "t-far", *words)
+    assert fork.read(ABRUPT) == SOURCES[ABRUPT]
+    assert b"far = 1" in (fork.read(CRLF) or b"")
