@@ -254,6 +254,7 @@ def main(
         for scenario in scenarios(batches)
         if (any(wanted(field, scenario) for field in fields) if names else scenario.server.gpus <= gpus)
     ]
+    patches = {tree: tree.patches() for tree in trees}
     about: dict[str, Any] = {
         "command": shlex.join(sys.orig_argv),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -263,7 +264,7 @@ def main(
                 "name": tree.name,
                 "version": tree.version,
                 "control": tree.control,
-                "patches": tree.patches(),
+                "patches": patches[tree],
                 "opt_in": tree.opt_in(),
             }
             for tree in trees
@@ -288,7 +289,7 @@ def main(
             {
                 tree: Engine(
                     tree,
-                    server.settings(*folders, patched=bool(tree.patches())),
+                    server.settings(*folders, patched=bool(patches[tree])),
                     server.environment,
                     site=site,
                     folder=out / "engines" / group.name / tree.name,
