@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from .flash_attention import is_plain
+from .flash_attention import is_multi_head
 from .switches import disabled
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def queries(backend: object, rows: torch.Tensor, heads: int, head_dim: int) -> t
     if (
         disabled(VIEWS)
         or torch.compiler.is_compiling()
-        or not is_plain(backend)
+        or not is_multi_head(backend)
         or not _are_rows(rows)
         or rows.data_ptr() % _ALIGNMENT
         or rows.stride(0) * rows.element_size() % _ALIGNMENT
@@ -106,7 +106,7 @@ def planned_once(
         or os.environ.get("SGLANG_USE_SGL_FA3_KERNEL", "").lower() in _FALSE
         or torch.compiler.is_compiling()
         or not batch.forward_mode.is_target_verify()
-        or not is_plain(backend)
+        or not is_multi_head(backend)
         or getattr(backend, "_get_scheduler_metadata", None) is None
         or getattr(backend, "_disable_scheduler_metadata_precompute", True)
         # The setting includes it since 0.5.15.

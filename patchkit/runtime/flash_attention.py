@@ -33,33 +33,36 @@ def is_flash_attention(backend: object) -> TypeGuard[FlashAttention]:
     return type(backend).__name__ == _CLASS
 
 
-def is_plain(backend: object, *, branches: bool = False, latent: bool = False) -> bool:
-    """Return whether a backend is version 3, on multi-head attention with one KV pool, and a top-k of at most 1.
+def is_plain(backend: object, *, branches: bool = False) -> bool:
+    """Return whether a backend is version 3, with one KV pool, and a top-k of at most 1.
 
-    With ``branches`` its top-k may be any, and with ``latent`` its attention multi-latent.
+    With ``branches`` the top-k of one on multi-head attention may be any.
     """
     return (
         is_flash_attention(backend)
         and getattr(backend, "fa_impl_ver", None) == _VERSION
-        and (branches or backend.topk <= 1)
-        and (latent or not getattr(backend, _LATENT, False))
+        and (backend.topk <= 1 or (branches and not getattr(backend, _LATENT, False)))
         and not any(getattr(backend, name, False) for name in _UNSUPPORTED)
     )
+
+
+def is_multi_head(backend: object) -> bool:
+    """Return whether a plain backend is on multi-head attention, not multi-latent."""
+    return is_plain(backend) and not getattr(backend, _LATENT, False)
 
 
 def flash_attention_needs_mirror(backend: object) -> bool:
     """Return whether this FlashAttention backend reads the mirror.
 
-    It does not if all of its metadata is known to come from lengths on the device: the version 3 kernels on
-    multi-head attention with one KV pool and a top-k of at most 1. Multi-latent, sliding-window, local and cross
-    attention, the version 4 kernels, a larger top-k and subclasses need the mirror. Source: pull requests 29343,
-    29589 and 31364.
+    It does not if all of its metadata is known to come from lengths on the device: the version 3 kernels with one KV
+    pool and a top-k of at most 1. Sliding-window, local and cross attention, the version 4 kernels, a larger top-k and
+    subclasses need the mirror. Source: pull requests 29343, 29589 and 31364.
     """
     return disabled("31364") or not is_plain(backend)
 
 
 def flash_attention_branches_need_mirror(backend: object) -> bool:
-    """Return the same in a tree with pk-fa3-branches, where a top-k above 1 needs no mirror on such a backend either.
+    """Return the same in a tree with pk-fa3-branches, where multi-head attention needs none with a larger top-k either.
 
     Source: pull requests 29343 and 31364.
     """
@@ -71,10 +74,9 @@ def flash_attention_branches_need_mirror(backend: object) -> bool:
 def flash_attention_whole_needs_mirror(backend: object) -> bool:
     """Return the same in a tree with 29343.
 
-    There MLA, sliding-window and local attention, the version 4 kernels and a top-k above 1 do not need
-    the mirror either. Cross attention, a prefill-aware window, version 4 on MLA, for which there
-    is no kernel, a top-k above 1 with windows, chunks or version 4, and subclasses do. Source: pull requests 29343
-    and 29589.
+    There sliding-window and local attention, the version 4 kernels and a top-k above 1 on MLA do not need the mirror
+    either. Cross attention, a prefill-aware window, version 4 on MLA, for which there is no kernel, a top-k above 1
+    with windows, chunks or version 4, and subclasses do. Source: pull requests 29343 and 29589.
     """
     if disabled(_WHOLE):
         return flash_attention_branches_need_mirror(backend)

@@ -216,7 +216,7 @@ def _plans_on_device(backend: Any) -> bool:
         skips = kernel and inspect.signature(kernel).parameters.get("skip_prefix_custom_mask")
         # The kernel of deterministic inference reads all of it.
         return bool(skips and skips.default is True) and not getattr(backend, "enable_deterministic", False)
-    return is_plain(backend, latent=True) and not getattr(backend, "needs_cpu_seq_lens", True)
+    return is_plain(backend) and not getattr(backend, "needs_cpu_seq_lens", True)
 
 
 def capture_head(runner: Any, size: int, batch: Any, forward: Callable[[], Any], pool: object = None) -> None:

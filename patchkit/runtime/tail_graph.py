@@ -176,8 +176,7 @@ def _plan_of(runner: Any) -> Callable[[Any], object] | None:
         # The forward itself plans.
         plans = is_plain(backend) and backend.draft_extend_metadata_captured_in_graph()
         return (lambda _: None) if plans else None
-    # Without 29343 a backend on MLA needs the mirror.
-    return partial(_plan_flash_attention, backend) if is_plain(backend, latent=True) else None
+    return partial(_plan_flash_attention, backend) if is_plain(backend) else None
 
 
 def _plan_triton(backend: Any, width: int, batch: Any) -> None:

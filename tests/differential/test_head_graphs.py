@@ -20,10 +20,6 @@ OTHERS = {"tokens", "positions", "states"}
 CASE = {"draft_tokens": 4, "captured": [1, 2, 4]}
 
 
-# In which FlashAttention-3 plans MLA without the mirror too.
-LATENT = {"0.5.12.post1"}
-
-
 @pytest.fixture(scope="module", params=["0.5.11", "0.5.12", "0.5.12.post1"])
 def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -32,7 +28,7 @@ def version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def before_and_after(version: str, releases: Releases) -> Both:
     # With the former, FlashAttention-3 plans without the mirror.
-    return without_and_with(releases, version, "29343" if version in LATENT else "31364", "pk-head-graph")
+    return without_and_with(releases, version, "31364", "pk-head-graph")
 
 
 @st.composite
@@ -69,17 +65,10 @@ def ran(both: Both, case: dict[str, Any], drawn: list[dict[str, Any]], off: str 
     shares=st.booleans(),
 )
 def test_a_head_prepares_what_a_draft_and_a_verify_do(  # noqa: PLR0917
-    before_and_after: Both,
-    version: str,
-    backend: str,
-    drawn: list[dict[str, Any]],
-    tokens: int,
-    hot: bool,
-    shares: bool,
+    before_and_after: Both, backend: str, drawn: list[dict[str, Any]], tokens: int, hot: bool, shares: bool
 ) -> None:
     case = CASE | {"backend": backend, "draft_tokens": tokens, "hot": hot, "shares": shares}
-    has_heads = backend != "fa3 on MLA" or version in LATENT
-    assert ran(before_and_after, case, drawn) == (0, has_heads * len(drawn))
+    assert ran(before_and_after, case, drawn) == (0, len(drawn))
 
 
 @pytest.mark.parametrize("backend", ["triton", "fa3"])

@@ -19,10 +19,6 @@ FIRST = ("0.5.11", "0.5.12.post1")
 CASE = {"draft_tokens": 4, "captured": [1, 2, 4]}
 
 
-# In which FlashAttention-3 plans MLA without the mirror too.
-LATENT = {"0.5.12.post1", "0.5.14"}
-
-
 @pytest.fixture(scope="module", params=[*FIRST, "0.5.13", "0.5.14", "0.5.18", "0.5.21", "0.5.23"])
 def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -31,9 +27,8 @@ def version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def before_and_after(version: str, releases: Releases) -> Both:
     # With the former, FlashAttention-3 plans without the mirror.
-    planned = "29343" if version in LATENT else "31364"
     named = "pk-tail-graph" if version in FIRST else "pk-planned-tail-graph"
-    return without_and_with(releases, version, planned, named)
+    return without_and_with(releases, version, "31364", named)
 
 
 @st.composite
@@ -60,13 +55,12 @@ def assert_passed(result: dict[str, Any], was: dict[str, Any]) -> None:
 @examples(8)
 @given(drawn=st.lists(steps(), min_size=1, max_size=12))
 def test_a_tail_passes_on_and_writes_what_a_draft_extend_does(
-    before_and_after: Both, version: str, backend: str, drawn: list[dict[str, Any]]
+    before_and_after: Both, backend: str, drawn: list[dict[str, Any]]
 ) -> None:
     case = CASE | {"backend": backend}
     was, result = (tree.ask("tail_graphs.extended", case, drawn) for tree in before_and_after)
     assert_passed(result, was)
-    has_tails = backend != "fa3 on MLA" or version in LATENT
-    assert (was["tails"], result["tails"]) == (0, has_tails * sum(step["replayed"] for step in drawn))
+    assert (was["tails"], result["tails"]) == (0, sum(step["replayed"] for step in drawn))
 
 
 @pytest.mark.parametrize("backend", ["triton", "fa3"])

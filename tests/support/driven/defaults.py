@@ -86,6 +86,7 @@ VERIFIED = {
     "vocabulary": 3,
     "topk": 1,
 }
+SEED = {"seed": 3, "vocabulary": 2}
 TAILS = {"draft_tokens": 4, "captured": [1, 2, 4]}
 STEPS = [
     {"rows": [3, 9, 5], "lens": [40, 30, 17], "accepted": [1, 4, 2], "replayed": replayed}
@@ -624,6 +625,64 @@ DRIVEN = (
             ),
         ),
         (Case("verified.step", (VERIFIED,), {"extends": True}, besides="operators", last="0.5.21"),),
+    ),
+    # Of several branches.
+    Driven(
+        (
+            *_of("speculative/eagle_worker_common.py", "_finalize_accept_tree_path"),
+            *_of("speculative/eagle_worker_v2.py", "EAGLEWorkerV2._finalize_accept_tree_path"),
+        ),
+        (
+            Case(
+                "verified.step",
+                (VERIFIED | {"topk": 3, "depth": 3, "seed": 1},),
+                besides="operators",
+                first="0.5.13",
+                last="0.5.21",
+            ),
+        ),
+    ),
+    Driven(
+        (
+            *_of(
+                "speculative/eagle_info.py",
+                "EagleDraftExtendInput.prepare_extend_after_decode",
+                "EagleDraftInput.prepare_extend_after_decode",
+                "EagleVerifyInput.verify",
+            ),
+            *_of("speculative/eagle_worker.py", "EAGLEWorker.verify"),
+        ),
+        (
+            Case(
+                "accepted_tokens.steps",
+                ({"lens": [5, 9, 2], "limits": [99] * 3, "tokens": 8, "depth": 4, "steps": 3} | SEED,),
+                besides="operators",
+                last="0.5.12.post1",
+            ),
+        ),
+    ),
+    Driven(
+        _of("speculative/eagle_worker.py", "EAGLEWorker._draft_preprocess_decode"),
+        (Case("accepted_tokens.drafted", (LENS,), last="0.5.12.post1"),),
+    ),
+    Driven(
+        (
+            *_of("model_executor/cuda_graph_runner.py", "CudaGraphRunner.replay_prepare"),
+            *_of(
+                "speculative/eagle_draft_cuda_graph_runner.py",
+                "EAGLEDraftCudaGraphRunner.capture_one_batch_size",
+            ),
+            *_of("speculative/eagle_worker_v2.py", "EagleDraftWorker.draft"),
+        ),
+        tuple(
+            Case(
+                "head_graphs.verified",
+                (TAILS | {"backend": backend}, [{"rows": [3, 5, 1], "lens": [9, 30, 2]}] * 2),
+                besides="heads prepared",
+                last="0.5.12.post1",
+            )
+            for backend in ("triton", "fa3")
+        ),
     ),
     Driven(
         _of("speculative/eagle_info.py", "EagleDraftInput.merge_batch"),

@@ -174,6 +174,34 @@ def steps(case: dict[str, Any], disable: str = "") -> list[dict[str, Any]]:
 _KEPT = ("output_ids", "kv_committed_len", "spec_verify_ct", "spec_num_correct_drafts", "histogram")
 
 
+def drafted(lens: list[int]) -> dict[str, Any]:
+    """Return what the v1 worker gives a draft of several branches."""
+    allocator = SimpleNamespace(restore_state=lambda _: None)
+    worker: Any = bare(EAGLEWorker)
+    vars(worker).update(page_size=1, topk=3, speculative_num_steps=2, token_to_kv_pool_allocator=allocator)
+    vars(worker).update(extend_lens=None, num_new_pages_per_topk=None)
+    eagle_worker.alloc_token_slots = lambda _, count, **__: (torch.arange(count), None)
+    eagle_worker.assign_draft_cache_locs = {(len(lens),): lambda *_: None}
+    batch: Any = SimpleNamespace(
+        reqs=[SimpleNamespace(decode_batch_idx=0) for _ in lens],
+        seq_lens=torch.tensor(lens),
+        seq_lens_cpu=torch.tensor(lens),
+        req_pool_indices=torch.arange(len(lens)),
+        req_to_token_pool=SimpleNamespace(req_to_token=torch.zeros((len(lens), WIDTH), dtype=torch.int32)),
+        tree_cache=None,
+        spec_info=SimpleNamespace(),
+        sampling_info=_sampling(),
+        batch_size=lambda: len(lens),
+        maybe_evict_swa=lambda: None,
+    )
+    worker._draft_preprocess_decode(batch)
+    return {
+        "sum": batch.seq_lens_sum,
+        "slots": _plain(batch.out_cache_loc),
+        "positions": _plain(batch.spec_info.positions),
+    }
+
+
 class _Sampling(SimpleNamespace):
     def __len__(self) -> int:
         """Return the number of requests, which none of the code that runs compares."""
