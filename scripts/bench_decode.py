@@ -197,7 +197,7 @@ def known_scenario(
 )  # fmt: skip
 @site_option
 @click.option(
-    "--checkpoints", type=click.Path(file_okay=False, path_type=Path), required=True,
+    "--checkpoints", type=click.Path(file_okay=False, resolve_path=True, path_type=Path), required=True,
     help="Folder for the checkpoints: 17 GB at 32 layers, 5 GB at 8; those that are there are used again.",
 )  # fmt: skip
 @click.option(

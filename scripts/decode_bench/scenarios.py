@@ -508,6 +508,11 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         Scenario("flashinfer-top-k-4", _mixture("flashinfer-top-k-4"), Server({**_FLASHINFER, **_TOP_K_4})),
         Scenario("standalone", _mixture("standalone"), Server(_STANDALONE)),
         Scenario(
+            "fa3-standalone-no-overlap",
+            _mixture("fa3-standalone-no-overlap"),
+            Server({**_FA3, **_STANDALONE, "disable_overlap_schedule": True}),
+        ),
+        Scenario(
             "spec-v1", _mixture("spec-v1"), Server(_PIECEWISE, environment={"SGLANG_ENABLE_SPEC_V2": "0"})
         ),
         Scenario("no-speculation", _mixture("no-speculation"), Server({**_PIECEWISE, **_NO_SPECULATION})),

@@ -93,7 +93,7 @@ def test_a_backend_whose_mask_is_small_looks_at_none(tree: DrivenTree, kind: str
     assert tree.ask("verify_mask.chosen", kind, server) == "QLEN_ONLY"
 
 
-@pytest.mark.parametrize(("kind", "topk"), [("triton", 1), ("triton", 4), ("flash top-k 4", 4)])
+@pytest.mark.parametrize(("kind", "topk"), [("triton", 1), ("triton", 4), ("flash latent, top-k 4", 4)])
 def test_a_backend_that_looks_at_it_has_the_full_one(tree: DrivenTree, kind: str, topk: int) -> None:
     server = SERVER | {"page_size": 1, "topk": topk}
     looks = tree.ask("verify_mask.looks", kind, server, BATCH)

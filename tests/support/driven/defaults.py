@@ -635,7 +635,7 @@ DRIVEN = (
         (
             Case(
                 "verified.step",
-                (VERIFIED | {"topk": 3, "depth": 3, "seed": 1},),
+                (VERIFIED | {"lens": [5, 9, 17], "topk": 3, "depth": 3, "seed": 1},),
                 besides="operators",
                 first="0.5.13",
                 last="0.5.21",
@@ -679,9 +679,11 @@ DRIVEN = (
                 "head_graphs.verified",
                 (TAILS | {"backend": backend}, [{"rows": [3, 5, 1], "lens": [9, 30, 2]}] * 2),
                 besides="heads prepared",
+                wider=wider,
                 last="0.5.12.post1",
             )
-            for backend in ("triton", "fa3")
+            # As for tails.
+            for backend, wider in (("triton", 0), ("fa3", 1024))
         ),
     ),
     Driven(
