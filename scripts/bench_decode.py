@@ -2,7 +2,7 @@
 
 usage: python scripts/bench_decode.py --tree unpatched=A --tree patched=REPOSITORY@REF [--tree ...] --out FOLDER
 
-Each tree has its own engine; all engines are up at the same time on the same GPU. The first tree is the reference; for
+Each tree has its own engine; engines are up at the same time on the same GPU. The first tree is the reference; for
 trees named FIELD/NAME, such as 0.5.14/patched, the first one of each field. FOLDER gets ``results.json`` and
 ``table.txt``, which are rewritten after every scenario, and each engine's log. Exits 0 if every tree gives its
 reference's tokens in every scenario and every faulty copy differs in at least one.
@@ -16,9 +16,11 @@ import datetime
 import itertools
 import os
 import platform
+import queue
 import shlex
 import subprocess
 import sys
+import threading
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +84,7 @@ def grouped(
     return groups
 
 
-@dataclass
+@dataclass(eq=False)
 class Field:
     """The engines of one group, by tree, with the error of each tree whose engine failed."""
 
@@ -145,25 +147,41 @@ def compare(
     report: Callable[[str], None],
     about: dict[str, Any],
 ) -> Iterator[list[Result]]:
-    """Yield each scenario's results, one per tree, once it has run in all of them.
+    """Yield each scenario's results, one per tree, once it has run in all of them; groups run side by side.
 
     ``trees`` is the number of trees for which a group starts an engine; at most ``engines`` are up at the same time,
     but always those of one group.
     """
-    waiting, up = deque(groups), deque[Field]()
+    waiting, up = deque(groups), list[Field]()
+    # A field comes once all its scenarios have run.
+    found = queue.SimpleQueue[list[Result] | Field | Exception]()
+
+    def run(field: Field) -> None:
+        try:
+            field.await_start(report, about)
+            for scenario in field.group.scenarios:
+                report(f"{field.group.name}: {scenario.label}")
+                measured = field.measure(scenario)
+                found.put([result(scenario, field.group.layers, one, measured[0]) for one in measured])
+            found.put(field)
+        except Exception as error:
+            found.put(error)
+
     try:
         while waiting or up:
             while waiting:
                 if up and sum(len(each.engines) for each in up) + trees(waiting[0]) > engines:
                     break
                 up.append(start(waiting.popleft()))
-            current = up[0]
-            current.await_start(report, about)
-            for scenario in current.group.scenarios:
-                report(f"{current.group.name}: {scenario.label}")
-                measured = current.measure(scenario)
-                yield [result(scenario, current.group.layers, one, measured[0]) for one in measured]
-            up.popleft().stop()
+                threading.Thread(target=run, args=(up[-1],), daemon=True).start()
+            fresh = found.get()
+            if isinstance(fresh, Exception):
+                raise fresh
+            if isinstance(fresh, Field):
+                fresh.stop()
+                up.remove(fresh)
+            else:
+                yield fresh
     finally:
         for left in up:
             left.stop()

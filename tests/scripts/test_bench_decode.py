@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import textwrap
+import threading
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -530,8 +531,34 @@ def test_no_more_engines_are_up_than_may_be() -> None:
         groups, start, trees=lambda group: 2, engines=6, report=lambda _: None, about={}
     ):
         pass
-    assert ran == [group.scenarios[0].name for group in groups]
+    assert sorted(ran) == sorted(group.scenarios[0].name for group in groups)
     assert not up
+
+
+def test_groups_run_side_by_side_and_what_goes_wrong_in_one_ends_all() -> None:
+    groups = bench_decode.grouped([s for s in drawn(1) if s.name in {"metrics", "chunked"}], [8])
+    tree = trees.Contender("one", Path("one"), None)
+    both, stopped = threading.Barrier(2, timeout=60), list[str]()
+
+    class Failing(bench_decode.Field):
+        def await_start(self, report: Any, about: Any) -> None: ...
+
+        def measure(self, scenario: scenarios.Scenario) -> list[results.Measured]:
+            both.wait()
+            raise ValueError(scenario.name)
+
+        def stop(self) -> None:
+            stopped.append(self.group.name)
+
+    def start(group: bench_decode.Group) -> bench_decode.Field:
+        return Failing(group, dict.fromkeys([tree]))  # type: ignore[arg-type]
+
+    found = bench_decode.compare(
+        groups, start, trees=lambda group: 1, engines=2, report=lambda _: None, about={}
+    )
+    with pytest.raises(ValueError, match=r"metrics|chunked"):
+        next(found)
+    assert sorted(stopped) == sorted(group.name for group in groups)
 
 
 def test_trees_of_a_field_are_compared_with_each_other(tmp_path: Path) -> None:
