@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import torch
@@ -25,6 +26,8 @@ _TRUE = {"true", "1", "yes", "y"}
 
 # Upstream lists it too since 0.5.13, with the same fault.
 _LISTED_BY_PATCH = "TRTLLMHAAttnBackend"
+# Of the target, whose states an EAGLE3 draft reads, if nothing says how many.
+_LAYERS = 3
 
 
 def graphs_draft_extend(
@@ -43,15 +46,19 @@ def graphs_draft_extend(
     the runner has room for a tree's tokens, and FlashAttention-3 may have a top-k above 1. Those have none
     for a draft over a part of the vocabulary (a token map), since the runner's logits cover all of it in a tree
     without 28856. Neither those that the patches add nor TRTLLM MHA have one for a draft with multimodal rotary
-    positions, which the runner does not copy before 0.5.21. ``SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH`` in the
-    environment disables the graphs of all backends. Source: pull requests 28782, 29413 and 30944.
+    positions, which the runner does not copy before 0.5.21, nor for an EAGLE3 draft that reads other than three layers
+    of the target, for which the runner has no room from 0.5.12 to 0.5.14. In the environment,
+    ``SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH`` disables the graphs of all backends. Source: pull requests 28782, 29413
+    and 30944.
     """
     if os.environ.get("SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH", "").lower() in _TRUE:
         return False
     backend, draft = worker.draft_extend_attn_backend, getattr(worker, "draft_runner", None)
     # Later trees ask the model's configuration.
     asked = (draft, getattr(draft, "model_config", None))
-    unfilled = any(getattr(each, "model_is_mrope", False) for each in asked)
+    unfilled = any(getattr(each, "model_is_mrope", False) for each in asked) or not _fits_states(
+        worker, draft
+    )
     if listed:
         return not (unfilled and any(owner.__name__ == _LISTED_BY_PATCH for owner in type(backend).__mro__))
     if not on_cuda or unfilled or getattr(worker.server_args, "speculative_token_map", None) is not None:
@@ -65,6 +72,27 @@ def graphs_draft_extend(
     if disabled("28782") or flashinfer_tokens != worker.speculative_num_draft_tokens:
         return False
     return flashinfer.prepare_draft_extend(backend, worker.speculative_num_draft_tokens)
+
+
+def _fits_states(worker: Any, draft: object) -> bool:
+    """Return whether the runner's hidden states are of as many of the target's layers as the draft reads.
+
+    From 0.5.12 to 0.5.14 the runner asks the target's configuration, but only the draft's says how many these are.
+    """
+    package = type(worker).__module__.rpartition(".")[0]
+    inputs = getattr(sys.modules.get(f"{package}.eagle_info"), "EagleDraftExtendInput", None)
+    if not hasattr(inputs, "hidden_size_for") or not getattr(worker, "eagle_use_aux_hidden_state", False):
+        return True
+    return _layers_read(worker.target_worker.model_runner) == _layers_read(draft)
+
+
+def _layers_read(runner: object) -> int:
+    config = getattr(getattr(runner, "model_config", None), "hf_config", None)
+    named: int | None = getattr(config, "num_aux_hidden_states", None)
+    if named is None:
+        options: dict[str, Any] = getattr(config, "eagle_config", None) or {}
+        named = len(options.get("eagle_aux_hidden_state_layer_ids") or ())
+    return named or _LAYERS
 
 
 def share_draft_extend_tables(backend: Any, draft_runner: object, *, branches: bool = False) -> None:

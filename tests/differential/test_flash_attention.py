@@ -152,6 +152,26 @@ def test_a_draft_over_a_part_of_the_vocabulary_has_no_further_graph(patched: Dri
     assert result == {"triton": True, "plain": False}
 
 
+@pytest.mark.parametrize(
+    ("version", "width"), [("0.5.11", None), ("0.5.12.post1", 24), ("0.5.14", 24), ("0.5.16", None)]
+)
+def test_an_eagle3_draft_of_more_layers_than_the_runner_has_room_for_has_no_further_graph(
+    releases: Releases, version: str, width: int | None
+) -> None:
+    after = trees.with_patches(releases, "default", trees.DEFAULT, version)
+    assert after.ask("flash_attention.width_of_states", [1, 2, 3, 4]) == width
+    for layers in ([1, 2, 3], [1, 2, 3, 4]):
+        result = after.ask(
+            "flash_attention.captures_draft_extend",
+            ["plain", "latent"],
+            cuda=True,
+            environment={},
+            layers=layers,
+        )
+        fits = width is None or width == 8 * len(layers)
+        assert result == {"plain": fits, "latent": fits}
+
+
 @pytest.mark.parametrize("version", ["0.5.12.post1", "0.5.14"])
 def test_a_draft_with_multimodal_positions_that_the_runner_does_not_copy_has_no_further_graph(
     releases: Releases, version: str

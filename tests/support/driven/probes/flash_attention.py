@@ -15,7 +15,8 @@ from sglang.srt.layers.attention.flashattention_backend import (
     FlashAttentionMultiStepBackend,
 )
 from sglang.srt.layers.radix_attention import AttentionType
-from sglang.srt.speculative import eagle_worker_v2
+from sglang.srt.speculative import eagle_info, eagle_worker_v2
+from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
 from . import attention_backends as backends
 from . import draft_steps, repeatable
@@ -493,8 +494,12 @@ def captures_draft_extend(
     environment: dict[str, str],
     token_map: str | None = None,
     mrope: bool = False,
+    layers: list[int] | None = None,
 ) -> dict[str, bool]:
-    """Return, for each kind of draft-extend backend, whether a v2 worker captures it in a graph."""
+    """Return, for each kind of draft-extend backend, whether a v2 worker captures it in a graph.
+
+    ``layers`` are those of the target whose states an EAGLE3 draft reads.
+    """
 
     def backend(kind: str) -> Any:
         return (
@@ -504,7 +509,30 @@ def captures_draft_extend(
         )
 
     extends = {kind: backend(kind) for kind in kinds}
-    return captures(extends, cuda=cuda, environment=environment, token_map=token_map, mrope=mrope)
+    return captures(
+        extends, cuda=cuda, environment=environment, token_map=token_map, mrope=mrope, layers=layers
+    )
+
+
+def _of_layers(layers: list[int] | None) -> SimpleNamespace:
+    """Return a runner of a model whose configuration names the target's layers that it reads, if it reads any."""
+    named = {} if layers is None else {"eagle_config": {"eagle_aux_hidden_state_layer_ids": layers}}
+    return SimpleNamespace(model_config=SimpleNamespace(hf_config=SimpleNamespace(**named), hidden_size=8))
+
+
+def width_of_states(layers: list[int]) -> int | None:
+    """Return how wide the hidden states are that the runner of a draft-extend's graphs has room for.
+
+    None in trees that do not ask the target: those know one number of layers, or ask the draft.
+    """
+    size = getattr(getattr(eagle_info, "EagleDraftExtendInput", None), "hidden_size_for", None)
+    worker = SimpleNamespace(
+        speculative_algorithm=SpeculativeAlgorithm.EAGLE3,
+        eagle_use_aux_hidden_state=True,
+        target_worker=SimpleNamespace(model_runner=_of_layers(None)),
+        draft_runner=_of_layers(layers),
+    )
+    return None if size is None else int(size(worker))
 
 
 def captures(
@@ -514,6 +542,7 @@ def captures(
     environment: dict[str, str],
     token_map: str | None = None,
     mrope: bool = False,
+    layers: list[int] | None = None,
 ) -> dict[str, bool]:
     """Return, for each draft-extend backend, by name, whether a v2 worker captures it in a graph."""
     os.environ.update(environment)
@@ -540,9 +569,10 @@ def captures(
             speculative_num_draft_tokens=2,
             device="cuda",
             gpu_id=0,
-            target_worker=SimpleNamespace(device="cuda"),
+            target_worker=SimpleNamespace(device="cuda", model_runner=_of_layers(None)),
             draft_attn_backend=None,
-            draft_runner=SimpleNamespace(model_is_mrope=mrope),
+            draft_runner=SimpleNamespace(model_is_mrope=mrope, **vars(_of_layers(layers))),
+            eagle_use_aux_hidden_state=layers is not None,
             draft_extend_attn_backend=backend,
         )
         # Later trees capture other graphs first, by what a GPU has.
