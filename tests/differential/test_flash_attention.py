@@ -30,7 +30,7 @@ Sessions = list[dict[str, Any]]
 
 def several(*modes: str) -> st.SearchStrategy[Sessions]:
     """Return lists of sessions, so that one round trip serves all of a list."""
-    return st.lists(sessions(modes, PAGE_SIZES, named=True), min_size=3)
+    return st.lists(sessions(modes, PAGE_SIZES, named=True, mla=st.booleans()), min_size=3)
 
 
 def driven(tree: DrivenTree, drawn: Sessions, mirror: str = "true", disable: str = "") -> Sessions:
