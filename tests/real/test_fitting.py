@@ -52,7 +52,7 @@ FORKS = {
         frozenset(
             {
                 *("26824", "28579", "31364", "32886"),
-                *("pk-dead-work", "pk-hybrid-opt-out", "pk-verify-outputs"),
+                *("pk-dead-work", "pk-fa3-branches", "pk-hybrid-opt-out", "pk-verify-outputs"),
             }
         ),
     ),
