@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.driven.defaults import BRANCHES
 from support.driven.fixtures import without_and_with_each
 from support.sweeps import examples
 
@@ -55,21 +56,10 @@ def test_whatever_follows_from_a_verify_is_as_unpatched(
     assert found(after, drawn, PATCH) == expected
 
 
-LASTING: Case = {
-    "seed": 3,
-    "lens": [5, 9, 2],
-    "limits": [99] * 3,
-    "tokens": 8,
-    "depth": 4,
-    "vocabulary": 2,
-    "steps": 3,
-}
-
-
 def test_a_step_in_which_no_request_ends_takes_few_operations(
     before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
-    before, after = (tree.ask("accepted_tokens.steps", LASTING) for tree in before_and_after)
+    before, after = (tree.ask("accepted_tokens.steps", BRANCHES) for tree in before_and_after)
     for old, new in zip(before, after, strict=True):
         assert "full_like" in old["operators"]
         assert "full_like" not in new["operators"]
@@ -78,7 +68,7 @@ def test_a_step_in_which_no_request_ends_takes_few_operations(
 def test_a_step_in_which_a_request_ends_goes_the_way_that_it_went(
     before_and_after: tuple[DrivenTree, DrivenTree],
 ) -> None:
-    case = LASTING | {"limits": [1, 99, 99], "steps": 1}
+    case = BRANCHES | {"limits": [1, 99, 99], "steps": 1}
     before, after = (tree.ask("accepted_tokens.steps", case) for tree in before_and_after)
     assert "full_like" in after[0].pop("operators")
     assert before[0].pop("operators")

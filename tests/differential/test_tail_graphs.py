@@ -26,8 +26,8 @@ def version(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def before_and_after(version: str, releases: Releases) -> Both:
-    # With the former, FlashAttention-3 plans without the mirror.
     named = "pk-tail-graph" if version in FIRST else "pk-planned-tail-graph"
+    # With the former, FlashAttention-3 plans without the mirror.
     return without_and_with(releases, version, "31364", named)
 
 

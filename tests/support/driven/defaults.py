@@ -86,7 +86,11 @@ VERIFIED = {
     "vocabulary": 3,
     "topk": 1,
 }
-SEED = {"seed": 3, "vocabulary": 2}
+BRANCHES = {
+    **{"seed": 3, "lens": [5, 9, 2], "limits": [99] * 3},
+    **{"tokens": 8, "depth": 4, "vocabulary": 2, "steps": 3},
+}
+"""Steps of a v1 verify of several branches, in which no request ends."""
 TAILS = {"draft_tokens": 4, "captured": [1, 2, 4]}
 STEPS = [
     {"rows": [3, 9, 5], "lens": [40, 30, 17], "accepted": [1, 4, 2], "replayed": replayed}
@@ -655,7 +659,7 @@ DRIVEN = (
         (
             Case(
                 "accepted_tokens.steps",
-                ({"lens": [5, 9, 2], "limits": [99] * 3, "tokens": 8, "depth": 4, "steps": 3} | SEED,),
+                (BRANCHES,),
                 besides="operators",
                 last="0.5.12.post1",
             ),

@@ -16,7 +16,7 @@ from sglang.srt.layers.attention.flashattention_backend import (
 )
 from sglang.srt.layers.radix_attention import AttentionType
 from sglang.srt.speculative import eagle_info, eagle_worker_v2
-from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+from sglang.srt.speculative import spec_info as algorithms
 
 from . import attention_backends as backends
 from . import draft_steps, repeatable
@@ -527,7 +527,7 @@ def width_of_states(layers: list[int]) -> int | None:
     """
     size = getattr(getattr(eagle_info, "EagleDraftExtendInput", None), "hidden_size_for", None)
     worker = SimpleNamespace(
-        speculative_algorithm=SpeculativeAlgorithm.EAGLE3,
+        speculative_algorithm=algorithms.SpeculativeAlgorithm.EAGLE3,
         eagle_use_aux_hidden_state=True,
         target_worker=SimpleNamespace(model_runner=_of_layers(None)),
         draft_runner=_of_layers(layers),
