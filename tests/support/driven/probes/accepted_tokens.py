@@ -108,7 +108,7 @@ def steps(case: dict[str, Any], disable: str = "") -> list[dict[str, Any]]:
         token_to_kv_pool_allocator=allocator,
         tree_cache=tree,
         device="cpu",
-        model_config=SimpleNamespace(think_end_id=None),
+        model_config=SimpleNamespace(think_end_id=None, spec_hidden_size=HIDDEN, dtype=torch.float32),
         has_grammar=False,
         return_logprob=case.get("logprobs", False),
         sampling_info=_sampling(),
