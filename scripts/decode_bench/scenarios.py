@@ -532,6 +532,16 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         Scenario(
             "deepseek-mla-tensor-parallel", _mixture("mla-tp"), Server({"tp_size": 2}, {}, "deepseek-mla")
         ),
+        Scenario(
+            "fa3-deepseek-mla-dp-attention-deterministic",
+            _side_by_side("fa3-deepseek-mla-dp-attention"),
+            Server({**_DP, **_FA3, **_DETERMINISTIC}, _SHARED, "deepseek-mla"),
+        ),
+        Scenario(
+            "fa3-deepseek-mla-tensor-parallel-deterministic",
+            _mixture("fa3-mla-tp"),
+            Server({"tp_size": 2, **_FA3, **_DETERMINISTIC}, {}, "deepseek-mla"),
+        ),
         _edge("edges", {**_PIECEWISE, "piecewise_cuda_graph_max_tokens": 256}),
         _edge("steps-1", _steps(1)),
         _edge("steps-5", _steps(5)),
