@@ -507,10 +507,13 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
         Scenario("fa3-top-k-4", _mixture("fa3-top-k-4"), Server({**_FA3, **_TOP_K_4})),
         Scenario("flashinfer-top-k-4", _mixture("flashinfer-top-k-4"), Server({**_FLASHINFER, **_TOP_K_4})),
         Scenario("standalone", _mixture("standalone"), Server(_STANDALONE)),
-        Scenario(
-            "fa3-standalone-no-overlap",
-            _mixture("fa3-standalone-no-overlap"),
-            Server({**_FA3, **_STANDALONE, "disable_overlap_schedule": True}),
+        *(
+            Scenario(
+                f"fa3-standalone-no-overlap{name}",
+                _mixture("fa3-standalone-no-overlap"),
+                Server({**_FA3, **_STANDALONE, **options, "disable_overlap_schedule": True}),
+            )
+            for name, options in (("", {}), ("-deterministic", _DETERMINISTIC))
         ),
         Scenario(
             "spec-v1", _mixture("spec-v1"), Server(_PIECEWISE, environment={"SGLANG_ENABLE_SPEC_V2": "0"})
