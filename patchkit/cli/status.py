@@ -71,7 +71,7 @@ def _only(status: TreeStatus, named: Collection[str]) -> TreeStatus:
         status,
         patches=tuple(patch for patch in status.patches if patch.patch.id in named),
         unknown=(),
-        ports=(),
+        ports={},
         unfinished=tuple(edit for edit in status.unfinished if edit[0] in named),
     )
 
@@ -98,7 +98,9 @@ def _say(
         from patchkit.cli.answers.base import states
         from patchkit.cli.answers.status import Status
 
-        console.emit(Status.of(status, tree=tree, patches=states(tree, status.patches)))
+        absent = {name: files for name, files in status.ports.items() if files}
+        of = {"patches": states(tree, status.patches), "ports": tuple(status.ports), "absent_files": absent}
+        console.emit(Status.of(status, tree=tree, **of))
         return
     console.say(escaped(console.place(tree)))
     console.say_states(tree, status.patches, verbose=verbose)
@@ -112,7 +114,9 @@ def _say(
             reason = escaped(options.runnable(status_of_patch.reason))
             console.say(f"\n{escaped(status_of_patch.patch.id)}: {reason}")
     if status.ports:
-        console.say(f"\nPorted: {escaped(', '.join(status.ports))}")
+        absent_from = ((name, ", ".join(files)) for name, files in status.ports.items())
+        ported = ", ".join(f"{name} (not in {files})" if files else name for name, files in absent_from)
+        console.say(f"\nPorted: {escaped(ported)}")
     console.say_absent(tree)
     console.say_never_run(status.patches, tree.version)
     if unreadable := _unreadable(tree):

@@ -12,7 +12,7 @@ from patchkit.plan.markers import without_markers
 from patchkit.plan.planner import Planner
 from patchkit.plan.status import State
 from patchkit.transaction.conflicts import before_markers, conflicts_in, with_conflicts, with_unrecorded
-from patchkit.transaction.current import current_or_none
+from patchkit.transaction.current import current_or_none, ports_of
 from patchkit.transaction.edited import difference, judged
 from patchkit.transaction.resolve import unrecorded_edits
 from patchkit.transaction.write import read_consistently
@@ -54,7 +54,7 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
             patches=statuses,
             unknown=tuple(sorted(not_loaded.union(tree_statuses.unknown))),
             unfinished=tuple(edits),
-            ports=tuple(sorted(record.ported)),
+            ports=ports_of(read),
         )
 
     return read_consistently(tree, status_of)

@@ -150,13 +150,14 @@ class TreeStatus:
     """Each patch's status on a tree, and the ids of unknown patches that the tree's comments or its record name.
 
     ``unfinished`` are the edits, as patch id and edit name, of which the tree has conflict markers, or code in their
-    place that is not recorded. ``ports`` are the ported changes that the record names.
+    place that is not recorded. ``ports`` are the ported changes in the tree, each with its files of which the tree has
+    nothing.
     """
 
     patches: tuple[PatchStatus, ...]
     unknown: tuple[str, ...]
     unfinished: tuple[tuple[str, str], ...] = ()
-    ports: tuple[str, ...] = ()
+    ports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

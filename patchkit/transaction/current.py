@@ -54,6 +54,19 @@ def absent(tree: CheckoutTree) -> dict[str, Path]:
     return {}
 
 
+def ports_of(tree: CheckoutTree) -> dict[str, tuple[str, ...]]:
+    """Return the ports in the tree's code, each with its files of which the tree has nothing."""
+    with suppress(TreeError):
+        recorded, current = record.read(tree), current_record(tree)
+
+        def gone(name: str) -> tuple[str, ...]:
+            was, now = (of.of_ports(frozenset({name})).files for of in (recorded, current))
+            return tuple(sorted(was.keys() - now.keys()))
+
+        return {name: gone(name) for name in sorted(current.ported)}
+    return {}
+
+
 def hidden_files(tree: CheckoutTree, after: Record) -> frozenset[str]:
     """Return the record's files of ports of which the tree lacks a part, and that ``after`` leaves as they are there.
 

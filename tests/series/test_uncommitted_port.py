@@ -108,6 +108,9 @@ def test_of_a_port_that_a_stash_has_in_part_the_record_stays_whole(
     run("port", "HEAD", "--repo", theirs.root, "--onto", fork.root)
     git(fork.root, "stash")
     assert (fork.read(FRESH), fork.read(MIRROR)) == (b"fresh = 1\n", SOURCES[MIRROR])
+    assert f"Ported: 77 (not in {MIRROR})" in run("status", fork.root).output
+    answer = json.loads(run("status", fork.root, "--json").output)
+    assert (answer["ports"], answer["absent_files"]) == (["77"], {"77": [MIRROR]})
     run("apply", fork.root, "t-far", "--commit")
     git(fork.root, "stash", "pop")
     assert run("revert", fork.root, "77").output.startswith("Reverted: 77.\n\nChanged 2 files.")
