@@ -468,6 +468,11 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
             _mixture("metrics"),
             Server({"enable_metrics": True}, of_patched={"enable_forward_pass_metrics": True}),
         ),
+        Scenario(
+            "standalone-patched-metrics",
+            _mixture("metrics"),
+            Server({**_STANDALONE, "enable_metrics": True}, of_patched={"enable_forward_pass_metrics": True}),
+        ),
         Scenario("server-metrics", _mixture("server-metrics"), Server({"enable_metrics": True})),
         Scenario(
             "plan-stream",
@@ -587,10 +592,13 @@ def scenarios(batches: Sequence[int]) -> list[Scenario]:
             for model in ("deepseek-mla", "gpt-oss")
             for scenario in _of_model(model, batches, "fa3-", **_FA3)
         ),
-        Scenario(
-            "fa3-top-k-4-page-2",
-            _mixture("fa3-top-k-4-page-2"),
-            Server({**_FA3, **_TOP_K_4, "speculative_num_steps": 6, "page_size": 2}),
+        *(
+            Scenario(
+                f"fa3-top-k-4-page-2{name}",
+                _mixture("fa3-top-k-4-page-2"),
+                Server({**_FA3, **_TOP_K_4, "speculative_num_steps": 6, "page_size": 2}, environment),
+            )
+            for name, environment in (("", {}), ("-disabled", {"PATCHKIT_DISABLE": "pk-fa3-branches"}))
         ),
         *_straight_on("fa3-top-k-4-straight", {**_FA3, **_TOP_K_4}, batches),
         _edge("qwen3-next-buffer", _MAMBA_BUFFER, "qwen3-next"),
