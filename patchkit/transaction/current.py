@@ -59,11 +59,14 @@ def ports_of(tree: CheckoutTree) -> dict[str, tuple[str, ...]]:
     with suppress(TreeError):
         recorded, current = record.read(tree), current_record(tree)
 
-        def gone(name: str) -> tuple[str, ...]:
-            was, now = (of.of_ports(frozenset({name})).files for of in (recorded, current))
-            return tuple(sorted(was.keys() - now.keys()))
+        def files(of: Record, name: str) -> set[str]:
+            changes = (change for layer in of.layers for change in layer.files.items())
+            return {file for file, change in changes if name in change.patches}
 
-        return {name: gone(name) for name in sorted(current.ported)}
+        return {
+            name: tuple(sorted(files(recorded, name) - files(current, name)))
+            for name in sorted(current.ported)
+        }
     return {}
 
 

@@ -117,6 +117,18 @@ def test_of_a_port_that_a_stash_has_in_part_the_record_stays_whole(
     assert (fork.read(FRESH), fork.read(MIRROR)) == (None, SOURCES[MIRROR])
 
 
+def test_of_two_ports_of_one_series_the_files_are_told_apart(
+    theirs: CheckoutTree, fork: CheckoutTree
+) -> None:
+    edit(theirs, ABRUPT, b"class Worker:\n", b"class Worker:\n    later = 1\n")
+    git(theirs.root, "commit", "-qam", "Something later of theirs (#78)")
+    run("port", "HEAD~2..HEAD", "--repo", theirs.root, "--onto", fork.root)
+    git(fork.root, "checkout", "--", str(fork.package / ABRUPT))
+    assert "78" not in run("status", fork.root).output.partition("Ported: ")[2].partition("\n")[0]
+    git(fork.root, "checkout", "--", str(fork.package / MIRROR))
+    assert f"Ported: 77 (not in {MIRROR})" in run("status", fork.root).output
+
+
 def test_another_change_is_not_recorded_under_the_name_of_a_stashed_one(
     theirs: CheckoutTree, fork: CheckoutTree
 ) -> None:
