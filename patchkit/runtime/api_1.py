@@ -55,8 +55,6 @@ from .flashinfer import (
     plan_extend_from_host,
     plan_verify_from_host,
     replay_flashinfer_draft_extend,
-    step_offsets,
-    steps_planned,
 )
 from .flashmla import (
     as_flashmla_verify,
