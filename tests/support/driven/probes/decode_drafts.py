@@ -24,6 +24,7 @@ def refused(algorithm: str, mode: str) -> str:
         enable_dp_attention=False,
         pp_size=1,
         speculative_draft_model_path=None,
+        get_model_config=lambda: SimpleNamespace(hf_config=SimpleNamespace()),
     )
     # A view, in later trees, is what the settings are once they are settled.
     for name in ("resolved_view", "resolving_view"):
