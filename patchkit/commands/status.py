@@ -54,7 +54,7 @@ def tree_status(tree: CheckoutTree, patches: PatchSet) -> TreeStatus:
             patches=statuses,
             unknown=tuple(sorted(not_loaded.union(tree_statuses.unknown))),
             unfinished=tuple(edits),
-            ports=ports_of(read),
+            ports=ports_of(read, record),
         )
 
     return read_consistently(tree, status_of)

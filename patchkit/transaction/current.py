@@ -54,20 +54,17 @@ def absent(tree: CheckoutTree) -> dict[str, Path]:
     return {}
 
 
-def ports_of(tree: CheckoutTree) -> dict[str, tuple[str, ...]]:
-    """Return the ports in the tree's code, each with its files of which the tree has nothing."""
-    with suppress(TreeError):
-        recorded, current = record.read(tree), current_record(tree)
+def ports_of(tree: CheckoutTree, current: Record) -> dict[str, tuple[str, ...]]:
+    """Return the ports in the ``current`` record of a tree, each with its files of which the tree has nothing."""
+    recorded = record.read(tree) if current.ported else current
 
-        def files(of: Record, name: str) -> set[str]:
-            changes = (change for layer in of.layers for change in layer.files.items())
-            return {file for file, change in changes if name in change.patches}
+    def files(of: Record, name: str) -> set[str]:
+        changes = (change for layer in of.layers for change in layer.files.items())
+        return {file for file, change in changes if name in change.patches}
 
-        return {
-            name: tuple(sorted(files(recorded, name) - files(current, name)))
-            for name in sorted(current.ported)
-        }
-    return {}
+    return {
+        name: tuple(sorted(files(recorded, name) - files(current, name))) for name in sorted(current.ported)
+    }
 
 
 def hidden_files(tree: CheckoutTree, after: Record) -> frozenset[str]:

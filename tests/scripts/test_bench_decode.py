@@ -464,8 +464,15 @@ def test_a_server_without_speculation_and_one_that_drafts_for_itself_are_setting
     assert {value for name, value in plain.items() if name.startswith("speculative")} == {None}
     assert servers["standalone"].settings("t", "d")["speculative_draft_model_path"] == "t"
     assert servers["straight"].settings("t", "d")["speculative_draft_model_path"] == "d"
-    parallel = {name for name in servers if "tensor-parallel" in name or "dp-" in name}
-    assert {name for name, server in servers.items() if server.gpus > 1} == parallel != set()
+    assert [name for name, server in servers.items() if server.gpus > 1] == [
+        "tensor-parallel",
+        "dp-attention",
+        "deepseek-mla-dp-attention",
+        "deepseek-mla-dp-no-overlap",
+        "deepseek-mla-tensor-parallel",
+        "fa3-deepseek-mla-dp-attention-deterministic",
+        "fa3-deepseek-mla-tensor-parallel-deterministic",
+    ]
 
 
 def test_what_a_release_crashes_with_is_a_setting_of_its_patched_tree_alone() -> None:
