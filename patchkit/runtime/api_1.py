@@ -43,6 +43,7 @@ from .decision import (
 )
 from .draft_chain import draft_chain, draft_top_k, pass_draft_tokens
 from .draft_extend_graphs import draft_extend_logits, graphs_draft_extend, share_draft_extend_tables
+from .draft_graph import capture_draft, run_draft
 from .fences import fence_shared_reads, publish_shared_reads
 from .flash_attention import (
     flash_attention_branches_need_mirror,

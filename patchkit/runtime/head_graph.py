@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from ..backends.chain_inputs import fill_chains
-from ..backends.step_buffers import AheadSlots, ChainDrafts, ChainInputs, ChainMask
+from ..backends.step_buffers import ChainDrafts, ChainInputs, ChainMask
 from ..backends.step_slots import fill_slots_ahead
 from .accepted_rows import is_released
 from .constants import made_once
-from .copies import copy_together
+from .draft_graph import BUFFERS, STEPS, ChainGraphs
 from .flash_attention import is_plain
 from .step_graphs import (
     StepGraphs,
@@ -43,14 +42,7 @@ if TYPE_CHECKING:
 
 _PATCH = "pk-head-graph"
 _HEADS, _MADE = "patchkit_heads", "patchkit_made_by_head"
-_STEPS = {"FlashAttentionMultiStepBackend", "TritonMultiStepDraftBackend"}
-# What a head fills in a draft's place, and what a draft of one chain does not read.
-_BUFFERS = {
-    *("input_ids", "req_pool_indices", "out_cache_loc", "positions", "hidden_states", "topk_p", "topk_index"),
-    *("seq_lens", "seq_lens_cpu", "extend_seq_lens", "mrope_positions"),
-    *("global_num_tokens_gpu", "global_num_tokens_for_logprob_gpu"),
-}
-# The same of a verify.
+# What a head fills of a verify, and what that of a chain does not read.
 _TARGETS = {
     *("input_ids", "req_pool_indices", "out_cache_loc", "positions", "seq_lens", "seq_lens_cpu"),
     *("input_embeds", "mrope_positions", "num_token_non_padded", "custom_mask", "next_token_logits_buffer"),
@@ -116,58 +108,19 @@ class _Made(NamedTuple):
     inputs: dict[str, torch.Tensor]
 
 
-class _Heads(StepGraphs[_Head]):
+class _Heads(ChainGraphs[_Head]):
     """The heads of a draft's runner, by size, and the buffers that all of them use."""
 
     def __init__(self, runner: Any) -> None:
-        super().__init__("draft", "head")
-        requests, states = max(runner.capture_bs), runner.buffers.hidden_states
-        self.width = runner.speculative_num_steps + 1
-        device = runner.buffers.seq_lens.device
-
-        def zeros(*shape: int) -> torch.Tensor:
-            return torch.zeros(shape, dtype=torch.int64, device=device)
-
-        # A request has a length, and padding has not.
-        self.lens, self.rows, self.bonus, self.none = (zeros(requests) for _ in range(4))
-        self.index, self.scores = zeros(requests, 1), torch.ones((requests, 1), device=device)
-        self.states = None if states is None else torch.zeros_like(states[:requests])
-        self.least = torch.full_like(self.lens, runner.seq_len_fill_value)
-        self.ahead = zeros(2 * requests * self.width)
+        super().__init__(runner, "head")
+        self.bonus = torch.zeros_like(self.lens)
         # No graph's memory: the target's graph may write to what is free there.
-        self.tokens, self.positions = (zeros(requests * self.width) for _ in range(2))
+        self.tokens, self.positions = (self.lens.new_zeros(len(self.lens) * self.width) for _ in range(2))
 
-    def ahead_of(self, size: int) -> AheadSlots:
-        """Return where the slots of a batch of ``size`` requests are."""
-        sizes = (size * (self.width - 1), size * self.width, size)
-        buffer = self.ahead[: sum(sizes)]
-        return AheadSlots(buffer, *buffer.split_with_sizes(sizes))
-
-    def for_step(self, worker: Any, batch: Any) -> int | None:
+    def size_of(self, worker: Any, batch: Any) -> int | None:
         """Return the size of the head for a batch, None if it has what no head is for."""
-        drafted, lens, target = batch.spec_info, batch.seq_lens, target_of(worker)
-        requests, runner = lens.shape[0], worker.cuda_graph_runner
-        size: int = requests
-        if not runner.disable_padding and requests <= runner.max_bs:
-            size = runner.capture_bs[bisect_left(runner.capture_bs, requests)]
-        if (
-            size not in self.by_size
-            or not batch.forward_mode.is_decode()
-            or getattr(batch, "global_num_tokens", None) is not None
-            or worker.plan_stream is not None
-            or worker.speculative_num_draft_tokens != self.width
-            or self.by_size[size].target() is not target
-            or lens.dtype != torch.int64
-        ):
-            return None
-        index, states = drafted.topk_index, drafted.hidden_states
-        if index.shape != (requests, 1) or (states is None) != (self.states is None):
-            return None
-        if self.states is not None and (
-            states.dtype != self.states.dtype or states.shape != self.states[:requests].shape
-        ):
-            return None
-        return size
+        size = super().size_of(worker, batch)
+        return size if size is not None and self.by_size[size].target() is target_of(worker) else None
 
 
 def _obstacle(runner: Any, batch: Any) -> str | None:
@@ -188,9 +141,9 @@ def _obstacle(runner: Any, batch: Any) -> str | None:
         "the pool has no row for padding": 0 in getattr(batch.req_to_token_pool, "free_slots", [0]),
         "the pool is not contiguous": not batch.req_to_token_pool.req_to_token.is_contiguous(),
         "requests are sparse": getattr(target.model_runner, "hisparse_coordinator", None) is not None,
-        "its backends are neither plain Triton nor plain FlashAttention-3": type(steps).__name__ not in _STEPS
+        "its backends are neither plain Triton nor plain FlashAttention-3": type(steps).__name__ not in STEPS
         or not all(map(_plans_on_device, (target.attn_backend, *steps.attn_backends))),
-        **obstacles(runner, batch, _BUFFERS),
+        **obstacles(runner, batch, BUFFERS),
     }
     return next((why for why, holds in found.items() if holds), None)
 
@@ -246,12 +199,6 @@ def capture_head(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
         "out_cache_loc": ahead.drafted,
         "positions": ahead.positions,
     }
-    states = None if heads.states is None else heads.states[:size]
-    of_draft: dict[str, object] = {
-        "topk_p": heads.scores[:size],
-        "topk_index": heads.index[:size],
-        "hidden_states": states,
-    }
     count = size * width
     filled = ChainInputs(
         heads.tokens[:count],
@@ -270,7 +217,7 @@ def capture_head(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
     def head() -> tuple[()]:
         fill_slots_ahead(lens, rows, batch.req_to_token_pool.req_to_token, ahead)
         torch.maximum(lens, heads.least[:size], out=seq_lens)
-        with having(batch, inputs), having(batch.spec_info, of_draft):
+        with having(batch, inputs), having(batch.spec_info, heads.drafted(size)):
             runner.draft_attn_backend.init_forward_metadata_replay_cuda_graph(batch, size)
             drafts = forward()[2]
         attention.init_forward_metadata_replay_cuda_graph(
@@ -295,7 +242,7 @@ def run_head(worker: Any, batch: Any, verify_input: Callable[..., Any]) -> Any:
     heads: _Heads | None = getattr(worker.cuda_graph_runner, _HEADS, None)
     if heads is None or not heads.by_size:
         return None
-    size = heads.for_step(worker, batch)
+    size = heads.size_of(worker, batch)
     heads.count(ran=size is not None)
     if size is None:
         return None
@@ -304,17 +251,7 @@ def run_head(worker: Any, batch: Any, verify_input: Callable[..., Any]) -> Any:
     count = requests * width
     bonus = getattr(drafted, "bonus_tokens", None)
     bonus = drafted.verified_id if bonus is None else bonus
-    copies = [
-        (heads.lens[:requests], lens),
-        (heads.rows[:requests], rows),
-        (heads.index[:requests], drafted.topk_index),
-        (heads.bonus[:requests], bonus_as(bonus, torch.int64)),
-    ]
-    if heads.states is not None:
-        copies.append((heads.states[:requests], drafted.hidden_states))
-    if padding := size - requests:
-        copies += [(value[requests:size], heads.none[:padding]) for value in (heads.lens, heads.rows)]
-    copy_together(copies)
+    heads.fill(size, batch, [(heads.bonus[:requests], bonus_as(bonus, torch.int64))])
     with timed(worker, "eagle_draft"):
         head.replay()
     tokens, positions, slots = heads.tokens[:count], heads.positions[:count], head.slots[:count]

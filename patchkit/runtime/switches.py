@@ -29,6 +29,7 @@ SWITCHES = frozenset(
         "pk-accepted-paths",
         "pk-accepted-tokens",
         "pk-attention-views",
+        "pk-draft-graph",
         "pk-fa3-branches",
         "pk-fa3-draft-extend-graph",
         "pk-fa3-verify-schedule",
