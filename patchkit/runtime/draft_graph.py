@@ -175,9 +175,9 @@ def _names_of_fork(worker: Any, runner: Any) -> set[str]:
 
 
 def _plans_on_device(backend: Any) -> bool:
-    return is_plain_triton(backend) or (
-        is_plain(backend) and not getattr(backend, "needs_cpu_seq_lens", True)
-    )
+    if is_plain_triton(backend):
+        return not getattr(backend, "use_sliding_window_kv_pool", False)
+    return is_plain(backend) and not getattr(backend, "needs_cpu_seq_lens", True)
 
 
 def capture_draft(runner: Any, size: int, batch: Any, forward: Callable[[], Any]) -> None:

@@ -1,0 +1,424 @@
+"""A draft in one graph passes on what the tree's own does, and runs only where nothing else would have been done."""
+
+from __future__ import annotations
+
+import random
+from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from support.captured import Capturing, Graph
+
+from patchkit.runtime.draft_graph import capture_draft, run_draft
+from patchkit.runtime.step_inputs import verify_slots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+WIDTH, VOCABULARY, HIDDEN, ROWS, CONTEXT = 4, 17, 3, 9, 64
+SIZES = [1, 2, 4]
+
+
+class EAGLEDraftCudaGraphRunner(SimpleNamespace):
+    """Captures and replays a draft's graphs."""
+
+    def _replay_graph(self, key: object, _: object) -> None:
+        self.backend.replay(key)
+
+
+class DecodeCudaGraphRunner(SimpleNamespace):
+    """Captures and replays the target's graphs."""
+
+
+class TritonAttnBackend(SimpleNamespace):
+    """A step's backend of sglang's own class."""
+
+
+class TritonMultiStepDraftBackend:
+    """Plans the steps of a draft: the slots that each request has."""
+
+    def __init__(self, table: torch.Tensor) -> None:
+        self.attn_backends = [TritonAttnBackend(sliding_window_size=None) for _ in range(WIDTH - 2)]
+        self.table = table
+        self.planned: list[list[int]] = []
+
+    def init_forward_metadata_out_graph(self, batch: Any) -> None:
+        assert (batch.seq_lens_cpu, batch.seq_lens_sum, batch.num_padding) == (None, None, 0)
+        lens, rows = batch.seq_lens.tolist(), batch.req_pool_indices.tolist()
+        self.planned = [self.table[row, :length].tolist() for row, length in zip(rows, lens, strict=True)]
+
+
+class FullCudaGraphBackend:
+    """Captures graphs for a runner."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.graphs: dict[object, Graph] = {}
+        self._outputs: dict[object, Any] = {}
+
+    def capture_one(
+        self, key: object, run: Callable[[], Any], *, post_warmup_hook: Callable[[], None] | None
+    ) -> None:
+        run()
+        assert post_warmup_hook is None
+        self.graphs[key] = graph = Graph()
+        self._outputs[key] = self.server.capture(graph, None, None, run)
+
+    def replay(self, key: object) -> None:
+        self.graphs[key].replay()
+
+
+class Mode(SimpleNamespace):
+    """A batch's mode."""
+
+    def is_decode(self) -> bool:
+        return bool(self.decodes)
+
+
+def chain(token: int, state: list[float], slots: list[int]) -> list[int]:
+    """Return the tokens that a draft drafts behind the slots of a request."""
+    found = [token]
+    while len(found) < WIDTH - 1:
+        found.append((found[-1] * 3 + round(sum(state)) + sum(slots)) % VOCABULARY)
+    return found
+
+
+class Server(Capturing):
+    """The parts of a worker that such a graph has to do with."""
+
+    def __init__(self, **changes: Any) -> None:
+        super().__init__()
+        self.table = torch.arange(ROWS * CONTEXT, dtype=torch.int32).view(ROWS, CONTEXT) - CONTEXT
+        # The first row is that of padding.
+        self.table[0] = 0
+        self.steps = TritonMultiStepDraftBackend(self.table)
+        self.written: list[tuple[list[int], list[int]]] = []
+        largest = max(SIZES)
+        model = SimpleNamespace(decode_cuda_graph_runner=DecodeCudaGraphRunner())
+        self.target_worker = SimpleNamespace(model_runner=model)
+        self.bound: list[object] = []
+        self.draft_runner = SimpleNamespace(
+            server_args=SimpleNamespace(enable_two_batch_overlap=False, moe_a2a_backend="none"),
+            device_timer=None,
+            model_config=SimpleNamespace(model_is_mrope=False),
+            kv_index_translator=SimpleNamespace(is_translating=False, bind_runner_slots=self.bound.append),
+        )
+        self.req_to_token_pool = SimpleNamespace(req_to_token=self.table, free_slots=list(range(1, ROWS)))
+        self.runner: Any = EAGLEDraftCudaGraphRunner(
+            eagle_worker=self,
+            model_runner=self.draft_runner,
+            backend=FullCudaGraphBackend(self),
+            capture_bs=SIZES,
+            max_bs=largest,
+            speculative_num_steps=WIDTH - 1,
+            seq_len_fill_value=1,
+            disable_padding=False,
+            require_gathered_buffer=False,
+            require_mlp_sync=False,
+            enable_torch_compile=False,
+            draft_attn_backend=self.steps,
+            buffers=SimpleNamespace(
+                seq_lens=torch.zeros(largest, dtype=torch.int64), hidden_states=torch.zeros(largest, HIDDEN)
+            ),
+        )
+        self.cuda_graph_runner = self.runner
+        self.topk, self.plan_stream, self.speculative_num_draft_tokens = 1, None, WIDTH
+        self.tree_mask_mode, self.device = "mode", "cpu"
+        self.parents = torch.arange(-1, WIDTH - 2).repeat(largest, 1)
+        self.order = torch.arange(WIDTH - 1).repeat(largest, 1)
+        self.change(changes)
+
+    def forward(self, batch: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, None]:
+        """Draft as the tree's own graph does: it reads the batch, and moves its positions on."""
+        self.written.append((batch.out_cache_loc.tolist(), batch.positions.tolist()))
+        batch.positions.add_(WIDTH)
+        given = batch.spec_info
+        drafts = [
+            chain(token, state, slots)
+            for token, state, slots in zip(
+                given.topk_index[:, 0].tolist(), given.hidden_states.tolist(), self.steps.planned, strict=True
+            )
+        ]
+        size = len(drafts)
+        return self.parents[:size], self.order[:size], torch.tensor(drafts), None
+
+    def capture_all(self) -> Server:
+        own = dict.fromkeys(("req_pool_indices", "out_cache_loc", "positions", "topk_p", "topk_index"))
+        for size in sorted(SIZES, reverse=True):
+            batch = SimpleNamespace(
+                **own,
+                batch_size=size,
+                seq_lens=self.runner.buffers.seq_lens[:size],
+                seq_lens_cpu="mirror",
+                seq_lens_sum=size,
+                spec_info=SimpleNamespace(topk_p=None, topk_index=None, hidden_states=None),
+            )
+            before = dict(vars(batch))
+            capture_draft(self.runner, size, batch, partial(self.forward, batch))
+            assert vars(batch) == before
+        return self
+
+    def batch(self, requests: list[tuple[int, int]], draw: random.Random, **changes: Any) -> Any:
+        """Return a batch of requests, each a row of the pool and a length."""
+        rows, lens = (torch.tensor(each) for each in zip(*requests, strict=True))
+        count = len(requests)
+        values = {
+            "topk_index": torch.tensor([[draw.randrange(VOCABULARY)] for _ in requests]),
+            "hidden_states": torch.tensor([[draw.randrange(5) / 1 for _ in range(HIDDEN)]] * count),
+        }
+        made = SimpleNamespace(
+            req_pool_indices=rows,
+            seq_lens=lens,
+            forward_mode=Mode(decodes=True),
+            global_num_tokens=None,
+            spec_info=SimpleNamespace(**values),
+        )
+        for path, value in changes.items():
+            owner, _, name = path.rpartition("__")
+            setattr(getattr(made, owner) if owner else made, name, value)
+        return made
+
+
+# The class of sglang's own worker.
+Server.__name__ = "EagleDraftWorker"
+
+
+def build(batch: Any, drafted: Any, *tree: Any, **named: Any) -> Any:
+    """Stand for the tree's function that builds a verify's input."""
+    return SimpleNamespace(batch=batch, drafted=drafted, tree=tree, named=named)
+
+
+def build_later(*given: Any, **named: Any) -> Any:
+    """Stand for that of later trees, whose input has room for slots."""
+    made = build(*given, **named)
+    made.prepared_out_cache_loc = None
+    return made
+
+
+def build_with_slots(*given: Any, **named: Any) -> Any:
+    """Stand for that of later trees, which looks up the slots with the tree of one branch."""
+    made = build(*given, **named)
+    made.prepared_out_cache_loc = "own"
+    return made
+
+
+@pytest.mark.parametrize("builds", [build, build_later])
+def test_the_tree_builds_its_verify_from_what_the_graph_drafted(builds: Callable[..., Any]) -> None:
+    draw, server = random.Random(1), Server().capture_all()
+    for _ in range(30):
+        count = draw.randint(1, max(SIZES))
+        requests = [(row, draw.randrange(1, 50)) for row in draw.sample(range(1, ROWS), count)]
+        batch = server.batch(requests, draw)
+        made = run_draft(server, batch, builds)
+        size = next(each for each in SIZES if each >= count)
+        table, given = server.table.tolist(), batch.spec_info
+        slots = [[table[row][length + at] for at in range(WIDTH)] for row, length in requests]
+        parents, order, tokens, probabilities = made.tree
+        assert (made.batch, made.drafted, probabilities) == (batch, given, None)
+        assert parents.tolist() == server.parents[:count].tolist()
+        assert order.tolist() == server.order[:count].tolist()
+        assert tokens.tolist() == [
+            chain(
+                int(given.topk_index[at, 0]),
+                given.hidden_states[at].tolist(),
+                table[row][:length],
+            )
+            for at, (row, length) in enumerate(requests)
+        ]
+        # The draft itself wrote where the verify does, and nothing for padding.
+        written, begins = server.written[-1]
+        assert written == [
+            slots[at][step] if at < count else 0 for at in range(size) for step in range(WIDTH - 1)
+        ]
+        assert begins == [length for _, length in requests] + [0] * (size - count)
+        found = made.prepared_out_cache_loc if builds is build_later else verify_slots(batch, WIDTH)
+        assert found is not None
+        assert found.view(count, WIDTH).tolist() == slots
+        assert made.named == {
+            "target_worker": server.target_worker,
+            "topk": 1,
+            "num_steps": WIDTH - 1,
+            "num_draft_tokens": WIDTH,
+            "tree_mask_mode": "mode",
+            "device": "cpu",
+        }
+
+
+REQUESTS = [(3, 9), (5, 1)]
+
+
+def step(server: Server, builds: Callable[..., Any] = build, **changes: Any) -> Any:
+    """Draft two requests."""
+    return run_draft(server, server.batch(REQUESTS, random.Random(3), **changes), builds)
+
+
+def test_slots_that_the_tree_has_looked_up_are_kept() -> None:
+    assert step(Server().capture_all(), build_with_slots).prepared_out_cache_loc == "own"
+
+
+def test_each_capture_binds_the_slots_of_the_graphs_own_batch() -> None:
+    assert len(Server().capture_all().bound) == 2 * len(SIZES)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"topk": 2},
+        {"speculative_num_draft_tokens": WIDTH + 1},
+        {"target_worker__model_runner__decode_cuda_graph_runner": None},
+        {"target_worker__model_runner__decode_cuda_graph_runner": SimpleNamespace()},
+        {"target_worker__model_runner__lora_manager": object()},
+        {"runner__buffers__offsets_of_a_fork": torch.zeros(4)},
+        {"runner__buffers__draft_probs": torch.zeros(4)},
+        {"runner__require_gathered_buffer": True},
+        {"runner__require_mlp_sync": True},
+        {"runner__enable_torch_compile": True},
+        {"runner__backend": SimpleNamespace()},
+        {"runner__backend": None},
+        {"draft_runner__server_args__enable_two_batch_overlap": True},
+        {"draft_runner__server_args__moe_a2a_backend": "deepep"},
+        {"draft_runner__server_args__enable_return_hidden_states": True},
+        {"draft_runner__server_args__speculative_use_rejection_sampling": True},
+        {"draft_runner__server_args__enable_lora": True},
+        {"draft_runner__server_args__enable_pdmux": True},
+        {"draft_runner__server_args__speculative_adaptive": True},
+        {"draft_runner__server_args__pp_size": 2},
+        {"draft_runner__server_args__tp_size": 2},
+        {"draft_runner__model_config__model_is_mrope": True},
+        {"draft_runner__kv_index_translator__is_translating": True},
+        {"draft_runner__canary_manager": object()},
+        {"steps__attn_backends": [TritonAttnBackend(sliding_window_size=128)]},
+        {"steps__attn_backends": [TritonAttnBackend(use_sliding_window_kv_pool=True)]},
+        {"steps__attn_backends": [SimpleNamespace()]},
+        {"steps__window_rail": True},
+        {"runner__draft_attn_backend": SimpleNamespace()},
+        {"req_to_token_pool__free_slots": list(range(ROWS))},
+        {"req_to_token_pool__req_to_token": torch.zeros(CONTEXT, ROWS, dtype=torch.int32).T},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_no_draft_is_captured_for(change: dict[str, Any]) -> None:
+    server = Server(**change).capture_all()
+    assert server.graphs == []
+    assert run_draft(server, SimpleNamespace(), build) is None
+
+
+class FlashAttentionBackend(SimpleNamespace):
+    """A step's backend of sglang's own class."""
+
+
+@pytest.mark.parametrize(("mirror", "count"), [(False, len(SIZES)), (True, 0)])
+def test_flash_attention_that_plans_on_the_device_is_captured(mirror: bool, count: int) -> None:
+    step_backend = FlashAttentionBackend(fa_impl_ver=3, topk=1, needs_cpu_seq_lens=mirror)
+    assert len(Server(steps__attn_backends=[step_backend]).capture_all().graphs) == count
+
+
+@pytest.mark.parametrize("owner", ["worker", "runner"])
+def test_no_draft_is_captured_for_a_forks_own_class(owner: str) -> None:
+    server = Server()
+    made = {"worker": server, "runner": server.runner}[owner]
+    made.__class__ = type("ForksOwn", (type(made),), {})
+    if owner == "runner":
+        # It may have a worker of another form.
+        made.eagle_worker = object()
+    assert server.capture_all().graphs == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(Server, "draft"), (EAGLEDraftCudaGraphRunner, "execute")], ids=["draft", "execute"]
+)
+def test_no_draft_is_captured_where_a_fork_has_code(
+    kind: type, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
+    def of_fork(self: Any, batch: Any) -> None:
+        self.hidden_states = self.notes_of_fork(batch.seq_lens)
+
+    monkeypatch.setattr(kind, name, of_fork, raising=False)
+    assert Server().capture_all().graphs == []
+    assert "code of its own (notes_of_fork)" in caplog.text
+
+
+def test_no_draft_is_captured_with_the_patch_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATCHKIT_DISABLE", "pk-draft-graph")
+    assert Server().capture_all().graphs == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"plan_stream": object()}, {"speculative_num_draft_tokens": WIDTH + 1}, {"cuda_graph_runner": None}],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_batch_is_drafted_as_before_with(change: dict[str, Any]) -> None:
+    server = Server().capture_all()
+    server.change(change)
+    assert step(server) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"forward_mode": Mode(decodes=False)},
+        {"global_num_tokens": [2]},
+        {"seq_lens": torch.tensor([9, 1], dtype=torch.int32)},
+        {"seq_lens": torch.ones(5, dtype=torch.int64)},
+        {"spec_info__topk_index": torch.zeros(2, 2, dtype=torch.int64)},
+        {"spec_info__hidden_states": None},
+        {"spec_info__hidden_states": torch.zeros(2, HIDDEN + 1)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_as_before_is_drafted_a_batch_with(change: dict[str, Any]) -> None:
+    server = Server().capture_all()
+    assert step(server, **change) is None
+    assert step(server) is not None
+
+
+@pytest.mark.parametrize("failure", [RuntimeError, AttributeError])
+@pytest.mark.parametrize("fails_at", [1, 2, 3])
+def test_a_capture_that_fails_ends_all(
+    fails_at: int, failure: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    server = Server(fails_at=fails_at, failure=failure("out of memory")).capture_all()
+    assert step(server) is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "patchkit: no draft runs as a whole graph: out of memory"
+    ]
+
+
+def test_a_rank_that_times_its_drafts_replays_what_the_others_do() -> None:
+    server, timed = Server().capture_all(), []
+
+    @contextmanager
+    def wrap(metadata: dict[str, str]) -> Iterator[None]:
+        before = sum(graph.replays for graph in server.graphs)
+        yield
+        timed.append((metadata["category"], sum(graph.replays for graph in server.graphs) - before))
+
+    server.draft_runner.device_timer = SimpleNamespace(wrap=wrap)
+    assert step(server) is not None
+    assert timed == [("eagle_draft", 1)]
+
+
+def test_a_draft_without_hidden_states_is_captured() -> None:
+    server = Server(runner__buffers__hidden_states=None)
+    tree = server.parents[:2], server.order[:2]
+    server.forward = lambda batch: (*tree, batch.spec_info.topk_index.repeat(1, WIDTH - 1), None)  # type: ignore[method-assign]
+    assert step(server.capture_all(), spec_info__hidden_states=None) is not None
+
+
+def test_drafts_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    server = Server().capture_all()
+    for number in range(10):
+        step(server, forward_mode=Mode(decodes=number % 4 > 0))
+    assert [record.getMessage() for record in caplog.records] == [
+        "patchkit: drafts of [1, 2, 4] requests run as whole graphs",
+        "patchkit: of 1 drafts, 0 ran as a whole graph",
+        "patchkit: of 10 drafts, 7 ran as a whole graph",
+    ]
