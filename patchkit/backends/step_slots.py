@@ -13,7 +13,8 @@ def slots_ahead(
     """Look the slots up that follow ``lens``: on a GPU one launch, and the host waits for nothing.
 
     ``lens`` and ``rows``: integer, [requests], contiguous; ``req_to_token``: integer, [pool, slots], contiguous, with
-    room for ``steps`` and ``tokens`` behind each length; all on the device.
+    room for ``steps`` and ``tokens`` behind each length; all on the device. The slots of padding, whose length is 0,
+    are 0.
     """
     requests = lens.shape[0]
     sizes = (requests * steps, requests * tokens, requests)
@@ -36,5 +37,6 @@ def fill_slots_ahead(
         return
     for found, width in ((ahead.drafted, steps), (ahead.verified, tokens)):
         columns = lens.long()[:, None] + torch.arange(width, device=lens.device)
-        found.copy_(req_to_token[rows.long()[:, None], columns].flatten())
+        slots = req_to_token[rows.long()[:, None], columns]
+        found.copy_(torch.where(lens[:, None] > 0, slots, 0).flatten())
     ahead.positions.copy_(lens)

@@ -37,6 +37,8 @@ def _look_up(  # type: ignore[no-untyped-def]  # noqa: PLR0917
     # A pool for many long requests has more slots than 32 bits can count.
     first = req_to_token + tl.load(rows + request).to(tl.int64) * slots_per_request + length
     slot = tl.load(first + at, mask=(at < STEPS) | (at < TOKENS), other=0).to(tl.int64)
+    # Padding has no length: its tokens go to slot 0, whatever a row of the pool has.
+    slot = tl.where(length > 0, slot, 0)
     tl.store(ahead + request * STEPS + at, slot, mask=at < STEPS)
     tl.store(ahead + requests * STEPS + request * TOKENS + at, slot, mask=at < TOKENS)
     tl.store(ahead + requests * (STEPS + TOKENS) + request, length)

@@ -17,7 +17,17 @@ from ..backends.step_slots import fill_slots_ahead
 from .accepted_rows import is_released
 from .copies import copy_together
 from .flash_attention import is_plain
-from .step_graphs import StepGraphs, backend_of, capture_beside, having, names_of_fork, obstacles, timed
+from .step_graphs import (
+    StepGraphs,
+    backend_of,
+    capture_beside,
+    graphs_of,
+    having,
+    names_of_fork,
+    obstacles,
+    settled_options,
+    timed,
+)
 from .step_inputs import note_ahead
 from .switches import disabled
 from .triton_attention import is_plain_triton
@@ -26,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _PATCH = "pk-draft-graph"
-_GRAPHS = "patchkit_drafts"
+_GRAPHS, _KIND = "patchkit_drafts", "whole"
 # Where later trees note the slots of a verify.
 _SLOTS = "prepared_out_cache_loc"
 STEPS = {"FlashAttentionMultiStepBackend", "TritonMultiStepDraftBackend"}
@@ -131,8 +141,17 @@ class ChainGraphs(StepGraphs[_Graph]):
         if self.states is not None:
             copies.append((self.states[:requests], drafted.hidden_states))
         if padding := size - requests:
-            copies += [(value[requests:size], self.none[:padding]) for value in (self.lens, self.rows)]
+            values = (self.lens, self.rows, self.index[:, 0])
+            copies += [(value[requests:size], self.none[:padding]) for value in values]
+            if self.states is not None:
+                # Scales of a whole batch must not depend on an earlier one.
+                self.states[requests:size].zero_()
         copy_together(copies)
+
+
+def returns_experts(runner: Any) -> bool:
+    """Return whether requests may ask for the experts of their tokens, which are copied by slots that a step keeps."""
+    return bool(settled_options(runner).get("enable_return_routed_experts"))
 
 
 class _Draft(NamedTuple):
@@ -159,6 +178,7 @@ def _obstacle(runner: Any, batch: Any) -> str | None:
         "the pool is not contiguous": not pool.req_to_token.is_contiguous(),
         "its backend is neither plain Triton nor plain FlashAttention-3": type(steps).__name__ not in STEPS
         or not all(map(_plans_on_device, steps.attn_backends)),
+        "requests may ask for their experts": returns_experts(runner),
         "its window has slots of its own": getattr(steps, "window_rail", False),
         **obstacles(runner, batch, BUFFERS),
     }
@@ -185,16 +205,15 @@ def capture_draft(runner: Any, size: int, batch: Any, forward: Callable[[], Any]
 
     ``forward`` drafts ``batch``. If a capture fails, no such graph is used. Source: pk-draft-graph.
     """
-    graphs: StepGraphs[_Draft] | None = getattr(runner, _GRAPHS, None)
-    if graphs is None:
-        obstacle = _obstacle(runner, batch)
-        graphs = StepGraphs("draft", "whole") if obstacle else ChainGraphs(runner, "whole")
-        setattr(runner, _GRAPHS, graphs)
-        if obstacle:
-            graphs.give_up(obstacle)
-    if graphs.given_up or not isinstance(graphs, ChainGraphs):
+    made: ChainGraphs[_Draft] | None = graphs_of(
+        runner,
+        _GRAPHS,
+        lambda own: ChainGraphs(own, _KIND),
+        lambda: _obstacle(runner, batch),
+        StepGraphs("draft", _KIND),
+    )
+    if made is None:
         return
-    made: ChainGraphs[_Draft] = graphs
     ahead, rows, table = (
         made.ahead_of(size),
         made.rows[:size],
@@ -244,6 +263,9 @@ def run_draft(worker: Any, batch: Any, build: Callable[..., Any]) -> Any:
     graphs.fill(size, batch)
     with timed(worker, "eagle_draft"):
         graph.replay()
+    if batch.seq_lens_sum is None and batch.seq_lens_cpu is not None:
+        # As the tree does when it makes the draft's batch; it sizes a mask by that.
+        batch.seq_lens_sum = int(batch.seq_lens_cpu.sum())
     made = build(
         batch,
         batch.spec_info,

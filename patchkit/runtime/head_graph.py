@@ -17,11 +17,12 @@ from ..backends.step_buffers import ChainDrafts, ChainInputs, ChainMask
 from ..backends.step_slots import fill_slots_ahead
 from .accepted_rows import is_released
 from .constants import made_once
-from .draft_graph import BUFFERS, STEPS, ChainGraphs
+from .draft_graph import BUFFERS, STEPS, ChainGraphs, returns_experts
 from .flash_attention import is_plain
 from .step_graphs import (
     StepGraphs,
     capture_beside,
+    graphs_of,
     has_others,
     having,
     names_of_fork,
@@ -140,6 +141,7 @@ def _obstacle(runner: Any, batch: Any) -> str | None:
         "the target has a buffer of its own": has_others(target.buffers, _TARGETS),
         "the pool has no row for padding": 0 in getattr(batch.req_to_token_pool, "free_slots", [0]),
         "the pool is not contiguous": not batch.req_to_token_pool.req_to_token.is_contiguous(),
+        "requests may ask for their experts": returns_experts(runner),
         "requests are sparse": getattr(target.model_runner, "hisparse_coordinator", None) is not None,
         "its backends are neither plain Triton nor plain FlashAttention-3": type(steps).__name__ not in STEPS
         or not all(map(_plans_on_device, (target.attn_backend, *steps.attn_backends))),
@@ -178,14 +180,8 @@ def capture_head(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
     ``forward`` drafts ``batch``; ``pool`` is the graphs' memory. If a capture fails, no head is used. Source:
     pk-head-graph.
     """
-    heads: StepGraphs[_Head] | None = getattr(runner, _HEADS, None)
+    heads = graphs_of(runner, _HEADS, _Heads, lambda: _obstacle(runner, batch), StepGraphs("draft", "head"))
     if heads is None:
-        obstacle = _obstacle(runner, batch)
-        heads = StepGraphs("draft", "head") if obstacle else _Heads(runner)
-        setattr(runner, _HEADS, heads)
-        if obstacle:
-            heads.give_up(obstacle)
-    if heads.given_up or not isinstance(heads, _Heads):
         return
     target, width = target_of(runner.eagle_worker), heads.width
     if size not in outputs_of(target):

@@ -37,6 +37,7 @@ _UNSET = {"None", "False", "0", "1", "none"}
 _TARGETS = {"CudaGraphRunner", "DecodeCudaGraphRunner"}
 
 _Graph = TypeVar("_Graph")
+_Kind = TypeVar("_Kind", bound="StepGraphs[Any]")
 
 
 class StepGraphs(Generic[_Graph]):
@@ -78,6 +79,33 @@ class StepGraphs(Generic[_Graph]):
             _logger.info("patchkit: of %d %ss, %d ran as a %s graph", total, name, ran_as, self._kind)
 
 
+def graphs_of(
+    runner: Any,
+    name: str,
+    make: Callable[[Any], _Kind],
+    obstacle: Callable[[], str | None],
+    without: StepGraphs[Any],
+) -> _Kind | None:
+    """Return the graphs that ``runner`` has under a name, None if it can have none; the first call decides.
+
+    ``make`` makes them if there is no ``obstacle``; ``without`` stands for them if there is one, or if either fails.
+    """
+    graphs: Any = getattr(runner, name, None)
+    if graphs is None:
+        why: object
+        try:
+            why = obstacle()
+            graphs = without if why else make(runner)
+        # A fork need not have what is read.
+        except Exception as error:
+            why, graphs = error, without
+        setattr(runner, name, graphs)
+        if why:
+            graphs.give_up(why)
+    made: _Kind | None = None if graphs.given_up else graphs
+    return made
+
+
 def target_of(worker: Any) -> Any:
     """Return what runs the target's graphs."""
     model = worker.target_worker.model_runner
@@ -113,10 +141,7 @@ def obstacles(runner: Any, batch: Any, known: set[str]) -> dict[str, bool]:
 
     ``known`` are the buffers of ``runner`` that such a graph fills, or does not need.
     """
-    model, target = runner.model_runner, target_of(runner.eagle_worker)
-    args = model.server_args
-    # Later trees settle on the options that they were given.
-    settled: Mapping[str, Any] = args.resolved_dict() if hasattr(args, "resolved_dict") else vars(args)
+    model, target, settled = runner.model_runner, target_of(runner.eagle_worker), settled_options(runner)
     return {
         "this is not CUDA": torch.version.hip is not None
         or batch.seq_lens.device.type not in {"cpu", "cuda"},
@@ -135,6 +160,13 @@ def obstacles(runner: Any, batch: Any, known: set[str]) -> dict[str, bool]:
         ),
         **{why: True for name, why in _OPTIONS.items() if str(settled.get(name)) not in _UNSET},
     }
+
+
+def settled_options(runner: Any) -> Mapping[str, Any]:
+    """Return the server's options; later trees settle on those that they were given."""
+    args = runner.model_runner.server_args
+    settled: Mapping[str, Any] = args.resolved_dict() if hasattr(args, "resolved_dict") else vars(args)
+    return settled
 
 
 def has_others(buffers: Any, known: set[str]) -> bool:

@@ -25,6 +25,7 @@ from .step_graphs import (
     StepGraphs,
     backend_of,
     capture_beside,
+    graphs_of,
     having,
     names_of_fork,
     obstacles,
@@ -213,14 +214,11 @@ def capture_tail(runner: Any, size: int, batch: Any, forward: Callable[[], Any],
     """
     if not batch.forward_mode.is_draft_extend_v2():
         return
-    tails: _Tails | None = getattr(runner, _TAILS, None)
-    if tails is None:
-        tails = _Tails(runner)
-        setattr(runner, _TAILS, tails)
-        if obstacle := _obstacle(runner, batch):
-            tails.give_up(obstacle)
-    plan = None if tails.given_up else _plan_of(runner)
-    if plan is None:
+    tails = graphs_of(
+        runner, _TAILS, _Tails, lambda: _obstacle(runner, batch), StepGraphs("draft-extend", "tail")
+    )
+    plan = None if tails is None else _plan_of(runner)
+    if tails is None or plan is None:
         return
     target = target_of(runner.eagle_worker)
     verified = outputs_of(target).get(size if backend_of(target) is None else target._make_graph_key(size))

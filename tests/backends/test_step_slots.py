@@ -35,7 +35,12 @@ def batch(requests: int, seed: int, pool_rows: int = 9) -> Batch:
 def looked_at(given: Batch, steps: int, tokens: int) -> list[list[int]]:
     lens, rows, pool = (value.tolist() for value in given)
     return [
-        [pool[row][length + at] for row, length in zip(rows, lens, strict=True) for at in range(width)]
+        [
+            # Padding has no length, and slot 0.
+            pool[row][length + at] if length else 0
+            for row, length in zip(rows, lens, strict=True)
+            for at in range(width)
+        ]
         for width in (steps, tokens)
     ] + [lens]
 

@@ -172,6 +172,8 @@ class Server(Capturing):
         made = SimpleNamespace(
             req_pool_indices=rows,
             seq_lens=lens,
+            seq_lens_cpu=None,
+            seq_lens_sum=None,
             forward_mode=Mode(decodes=True),
             global_num_tokens=None,
             spec_info=SimpleNamespace(**values),
@@ -255,6 +257,29 @@ def step(server: Server, builds: Callable[..., Any] = build, **changes: Any) -> 
     return run_draft(server, server.batch(REQUESTS, random.Random(3), **changes), builds)
 
 
+@pytest.mark.parametrize(("mirror", "total", "known"), [(True, None, 10), (True, 7, 7), (False, None, None)])
+def test_the_sum_by_which_the_tree_sizes_a_mask_is_known_where_the_mirror_is(
+    mirror: bool, total: int | None, known: int | None
+) -> None:
+    made = step(
+        Server().capture_all(),
+        seq_lens_cpu=torch.tensor([9, 1]) if mirror else None,
+        seq_lens_sum=total,
+    )
+    assert made.batch.seq_lens_sum == known
+
+
+def test_padding_has_no_token_or_state_of_an_earlier_batch() -> None:
+    server = Server().capture_all()
+    full = server.batch([(3, 9), (5, 1), (6, 2), (7, 4)], random.Random(3))
+    full.spec_info.hidden_states, full.spec_info.topk_index = torch.ones(4, HIDDEN), torch.ones(4, 1).long()
+    assert run_draft(server, full, build) is not None
+    graphs = server.runner.patchkit_drafts
+    run_draft(server, server.batch([(3, 9), (5, 1), (6, 2)], random.Random(3)), build)
+    assert not graphs.states[3:].any()
+    assert not graphs.index[3:].any()
+
+
 def test_slots_that_the_tree_has_looked_up_are_kept() -> None:
     assert step(Server().capture_all(), build_with_slots).prepared_out_cache_loc == "own"
 
@@ -281,6 +306,7 @@ def test_each_capture_binds_the_slots_of_the_graphs_own_batch() -> None:
         {"draft_runner__server_args__enable_two_batch_overlap": True},
         {"draft_runner__server_args__moe_a2a_backend": "deepep"},
         {"draft_runner__server_args__enable_return_hidden_states": True},
+        {"draft_runner__server_args__enable_return_routed_experts": True},
         {"draft_runner__server_args__speculative_use_rejection_sampling": True},
         {"draft_runner__server_args__enable_lora": True},
         {"draft_runner__server_args__enable_pdmux": True},
@@ -341,6 +367,14 @@ def test_no_draft_is_captured_where_a_fork_has_code(
     monkeypatch.setattr(kind, name, of_fork, raising=False)
     assert Server().capture_all().graphs == []
     assert "code of its own (notes_of_fork)" in caplog.text
+
+
+def test_a_server_starts_without_what_a_fork_does_not_have(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    server = Server()
+    del server.runner.seq_len_fill_value
+    assert server.capture_all().graphs == []
+    assert "no draft runs as a whole graph" in caplog.text
 
 
 def test_no_draft_is_captured_with_the_patch_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -316,6 +316,7 @@ def test_a_chain_is_a_tree_of_one_branch() -> None:
         {"draft_runner__server_args__enable_two_batch_overlap": True},
         {"draft_runner__server_args__moe_a2a_backend": "deepep"},
         {"draft_runner__server_args__enable_return_hidden_states": True},
+        {"draft_runner__server_args__enable_return_routed_experts": True},
         {"draft_runner__server_args__enable_lora": True},
         {"draft_runner__server_args__enable_pdmux": True},
         {"draft_runner__server_args__speculative_adaptive": True},
