@@ -655,10 +655,17 @@ def _given(found: Recorded) -> str:
 def _machines(found: Sequence[Recorded]) -> dict[str, list[Recorded]]:
     """Return answers by the GPUs that they were measured on, in words; first of machines that did nothing else."""
     machines: dict[str, list[Recorded]] = {}
-    for each in sorted(found, key=lambda each: not each.answer.was_alone):
+
+    def was_alone(each: Recorded) -> bool:
+        # What is in use is counted before and after, and the other GPU's measurement may have ended by then.
+        return each.answer.was_alone and not any(
+            "other GPU was measured" in note for note in each.answer.notes
+        )
+
+    for each in sorted(found, key=lambda each: not was_alone(each)):
         (name, count), *_ = Counter(map(_card, each.answer.gpus)).items()
         machine = f"one {name}" if count == 1 else f"{count} {name}s"
-        machines.setdefault(f"{machine}{'' if each.answer.was_alone else BUSY}", []).append(each)
+        machines.setdefault(f"{machine}{'' if was_alone(each) else BUSY}", []).append(each)
     return machines
 
 

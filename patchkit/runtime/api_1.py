@@ -53,9 +53,11 @@ from .flash_attention import (
 )
 from .flashinfer import (
     capture_flashinfer_draft_extend,
+    noting_plans,
     plan_extend_from_host,
     plan_verify_from_host,
     replay_flashinfer_draft_extend,
+    step_offsets,
 )
 from .flashmla import (
     as_flashmla_verify,

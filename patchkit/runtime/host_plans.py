@@ -82,7 +82,7 @@ class HostPlanner:
 
         def made(layout: Layout) -> None:
             plan(layout.starts, layout.keys, slots, layout.each, *given[_FIRST:], **named)
-            self._plans.queued = _behind(slots.device, self._plans.queued)
+            self._plans.queued = behind(slots.device, self._plans.queued)
 
         self._plan(Layout(starts, keys, each), made)
 
@@ -136,7 +136,7 @@ class HostPlanner:
         return None
 
 
-def _behind(device: torch.device, event: torch.cuda.Event | None) -> torch.cuda.Event | None:
+def behind(device: torch.device, event: torch.cuda.Event | None) -> torch.cuda.Event | None:
     """Return an event recorded on the current stream, None on the CPU."""
     if device.type != "cuda":
         return None

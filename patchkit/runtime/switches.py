@@ -33,6 +33,8 @@ SWITCHES = frozenset(
         "pk-fa3-branches",
         "pk-fa3-draft-extend-graph",
         "pk-fa3-verify-schedule",
+        "pk-flashinfer-lengths",
+        "pk-flashinfer-lengths/chains",
         "pk-head-graph",
         "pk-hybrid-opt-out",
         "pk-linear-launches",

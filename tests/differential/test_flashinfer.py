@@ -171,6 +171,51 @@ def test_a_graph_is_as_wide_as_what_a_request_extends_by(patched: DrivenTree, ha
     assert hardened.ask("flashinfer.captures", ["plain"], {}, tokens=8, draft_tokens=4) == {"plain": False}
 
 
+def verifies(
+    tree: DrivenTree, drawn: Sessions, mirror: str = "true", *, branches: int = 1, **how: Any
+) -> tuple[Sessions, list[list[int]], set[bool]]:
+    """Return what each session's verifies left for the kernels, the copies of each, and whether they had masks."""
+    results, waits = driven(tree, drawn, mirror, branches=branches, listed=False, **how)
+    masked = {replay.pop("masked") for session in results for replay in session["replayed"]}
+    return results, waits, masked
+
+
+CHAINS = st.lists(sessions(["verify"], [1], named=True), min_size=3)
+
+
+@EXAMPLES
+@given(drawn=CHAINS)
+def test_the_verify_of_a_chain_is_planned_without_a_mask_and_waited_for_once(
+    unpatched: DrivenTree, opted_out: DrivenTree, drawn: Sessions
+) -> None:
+    expected, _, masked = verifies(unpatched, drawn)
+    assert masked == {True}
+    assert verifies(opted_out, drawn) == (expected, plans(drawn, COPIES, 0), {False})
+    for mirror, how in (("wrong", {}), ("true", {"off": "28782/host-plan"})):
+        assert verifies(opted_out, drawn, mirror, **how) == (expected, plans(drawn, COPIES, COPIES), {False})
+
+
+@EXAMPLES
+@given(drawn=CHAINS)
+def test_the_verify_of_branches_keeps_its_mask(
+    unpatched: DrivenTree, opted_out: DrivenTree, drawn: Sessions
+) -> None:
+    expected = verifies(unpatched, drawn, branches=2)
+    assert expected[-1] == {True}
+    assert verifies(opted_out, drawn, branches=2) == expected
+    expected = verifies(unpatched, drawn)
+    assert verifies(opted_out, drawn, off="pk-flashinfer-lengths/chains") == expected
+
+
+@EXAMPLES
+@given(drawn=CHAINS)
+def test_the_verify_of_a_chain_of_the_successor_is_planned_without_a_mask(
+    upstream: DrivenTree, hardened_opted_out: DrivenTree, drawn: Sessions
+) -> None:
+    planned = verifies(hardened_opted_out, drawn)
+    assert (planned[0], planned[2]) == (verifies(upstream, drawn)[0], {False})
+
+
 def verified(
     tree: DrivenTree, drawn: Sessions, mirror: str = "true", *, off: str = "", behaviour: str = ""
 ) -> tuple[list[Any], list[list[int]]]:

@@ -6,20 +6,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from patchkit.runtime import host_plans
+from patchkit.runtime import flashinfer, host_plans
 from patchkit.runtime.api_1 import (
     capture_flashinfer_draft_extend,
     graphs_draft_extend,
+    noting_plans,
     plan_extend_from_host,
     plan_verify_from_host,
     replay_flashinfer_draft_extend,
+    step_offsets,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 SIZE, TOKENS = 3, 4
-MODE = SimpleNamespace(is_draft_extend_v2=lambda: True)
+MODE = SimpleNamespace(is_draft_extend_v2=lambda: True, is_target_verify=lambda: False)
 
 
 class Event:
@@ -86,7 +88,7 @@ class Server:
             speculative_num_draft_tokens=TOKENS,
         )
         assert graphs_draft_extend(worker, False, on_cuda=True, flashinfer_tokens=TOKENS)
-        monkeypatch.setattr(host_plans, "_behind", self._behind)
+        monkeypatch.setattr(host_plans, "behind", self._behind)
         capture = capture_flashinfer_draft_extend
         assert self._forwarded(capture, make_wrapper=self._wrapper, make_metadata=lambda *made: made)
         self.notes.clear()
@@ -177,7 +179,7 @@ def test_a_wrapper_without_a_readable_plan_is_planned_as_before(server: Server) 
 def test_what_is_not_a_draft_extend_of_a_backend_that_was_asked_for_is_left_to_the_tree(
     server: Server,
 ) -> None:
-    other = SimpleNamespace(is_draft_extend_v2=lambda: False)
+    other = SimpleNamespace(is_draft_extend_v2=lambda: False, is_target_verify=lambda: True)
     unasked: Any = FlashInferAttnBackend()
     rows, lens = torch.zeros(SIZE), torch.ones(SIZE)
     for backend, mode in ((server.backend, other), (unasked, MODE)):
@@ -190,10 +192,10 @@ def test_what_is_not_a_draft_extend_of_a_backend_that_was_asked_for_is_left_to_t
 
 
 def test_an_event_is_behind_what_is_queued_on_a_stream_and_where_there_is_none_nothing_is() -> None:
-    assert host_plans._behind(torch.device("cpu"), None) is None
+    assert host_plans.behind(torch.device("cpu"), None) is None
     notes: list[str] = []
     event: Any = Event(notes)
-    assert host_plans._behind(torch.device("cuda"), event) is event
+    assert host_plans.behind(torch.device("cuda"), event) is event
     assert notes == ["record"]
 
 
@@ -254,3 +256,29 @@ def test_a_verify_is_planned_from_the_mirror_of_a_worker_that_is_known_to_have_t
         object.__new__(Wrapper), mode, spec, seq_lens_cpu=lens, seq_lens_sum=21, size=SIZE
     )
     assert (planner._layout is not None) is planned
+
+
+def test_a_draft_is_planned_by_the_host_once_the_last_plans_have_left_the_pinned_buffers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notes: list[str] = []
+
+    def behind(device: torch.device, event: Any) -> Any:
+        event = event or Event(notes)
+        event.record()
+        return event
+
+    monkeypatch.setattr(flashinfer, "behind", behind)
+    offsets = torch.tensor([[0, 10, 16], [0, 11, 18]], dtype=torch.int32)
+    backend = SimpleNamespace(kv_indptr=offsets, topk=1, speculative_num_steps=3)
+    planned: list[int] = []
+    plan = noting_plans(backend, lambda step, _: planned.append(step))
+    spec_info = SimpleNamespace(topk_p=torch.zeros(2, 1))
+    batch = SimpleNamespace(seq_lens_cpu=torch.tensor([9, 5]), seq_lens_sum=14, spec_info=spec_info)
+    for expected in (["record"], ["wait", "record"], ["wait", "record"]):
+        notes.clear()
+        assert step_offsets(backend, batch, 2).tolist() == offsets.tolist()
+        for each in range(2):
+            plan(each, batch)
+        assert notes == expected
+    assert planned == [0, 1] * 3

@@ -121,6 +121,8 @@ PATCHES = {
     "pk-fa3-branches": ("0.5.11", "0.5.14"),
     "pk-fa3-draft-extend-graph": ("0.5.11", "0.5.22"),
     "pk-fa3-verify-schedule": ("0.5.11", "0.5.23"),
+    "pk-flashinfer-lengths": ("0.5.11", "0.5.22"),
+    "pk-flashinfer-lengths/chains": ("0.5.11", "0.5.13.post1"),
     "pk-head-graph": ("0.5.11", "0.5.12.post1"),
     "pk-hybrid-opt-out": ("0.5.11", "0.5.15.post1"),
     "pk-linear-launches": ("0.5.11", "0.5.14"),

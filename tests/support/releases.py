@@ -92,6 +92,7 @@ OWN = (
     "pk-fa3-branches",
     "pk-fa3-draft-extend-graph",
     "pk-fa3-verify-schedule",
+    "pk-flashinfer-lengths",
     "pk-head-graph",
     "pk-hybrid-opt-out",
     "pk-linear-launches",
@@ -108,7 +109,7 @@ OWN = (
 OF_LATER_RELEASES = ("29354", "29368", "29792", "33892", "35748", "36140")
 """Patches for what came after the releases that have none."""
 
-OF_LATER_CODE = ("pk-accepted-paths", "pk-planned-tail-graph", "pk-tree-extend-graph")
+OF_LATER_CODE = ("pk-accepted-paths", "pk-draft-graph", "pk-planned-tail-graph", "pk-tree-extend-graph")
 """Patches that have no place in the first of these releases."""
 
 PATCHES: tuple[Patch, ...] = tuple(

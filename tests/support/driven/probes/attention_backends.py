@@ -362,6 +362,7 @@ def capture(
     rows: torch.Tensor,
     lens: torch.Tensor,
     spec: Any,
+    total: int | None = None,
 ) -> None:
     """Prepare a backend for the capture of a graph, by whichever methods the tree's backends have."""
     if hasattr(backend, "init_forward_metadata_capture_cuda_graph"):
@@ -370,7 +371,8 @@ def capture(
         )
     else:
         backend.init_forward_metadata_out_graph(
-            graph_view(mode, bs, rows[:bs], lens[:bs], spec, num_tokens=num_tokens), in_capture=True
+            graph_view(mode, bs, rows[:bs], lens[:bs], spec, num_tokens=num_tokens, total=total),
+            in_capture=True,
         )
 
 

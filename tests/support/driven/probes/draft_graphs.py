@@ -54,14 +54,15 @@ _DecodeCudaGraphRunner.__name__ = "DecodeCudaGraphRunner"
 class _Draft:
     """The draft's runner: each token is written to its slot, and logits follow from all that its request then has."""
 
-    def __init__(self, table: torch.Tensor, translator: Any, pool: Any) -> None:
+    def __init__(self, pool: Any, translator: Any, *, standalone: bool) -> None:
+        slots = int(pool.req_to_token.max()) + 1
         generator = torch.Generator().manual_seed(1)
         self.embedding = torch.randn((VOCABULARY, HIDDEN), generator=generator, dtype=torch.float64)
         self.head = torch.randn((HIDDEN, VOCABULARY), generator=generator, dtype=torch.float64)
-        self.cache = torch.randn((int(table.max()) + 1, HIDDEN), generator=generator, dtype=torch.float64)
+        self.cache = torch.randn((slots, HIDDEN), generator=generator, dtype=torch.float64)
         self.kv_index_translator, self.req_to_token_pool = translator, pool
         self.server_args = SimpleNamespace(**vars(_UNSAMPLED))
-        self.spec_algorithm = SpeculativeAlgorithm.EAGLE
+        self.spec_algorithm = SpeculativeAlgorithm.STANDALONE if standalone else SpeculativeAlgorithm.EAGLE
         self.model_config = SimpleNamespace(
             vocab_size=VOCABULARY,
             model_is_mrope=False,
@@ -73,11 +74,15 @@ class _Draft:
     def forward(self, batch: Any, **_: Any) -> Any:
         """Run one step of the draft with the backend of that step."""
         states = self.embedding[batch.input_ids] + batch.positions[:, None] / 7
-        states = states + batch.spec_info.hidden_states / 3
+        given = batch.spec_info.hidden_states
+        if given is not None:
+            states = states + given / 3
         self.cache[batch.out_cache_loc] = states
         attended = _attended(forward_context.get_attn_backend(), batch.batch_size)
         states = states + torch.stack([self.cache[slots].sum(0) for slots in attended]) / 50
-        output = SimpleNamespace(next_token_logits=states @ self.head, hidden_states=states)
+        output = SimpleNamespace(
+            next_token_logits=states @ self.head, hidden_states=None if given is None else states
+        )
         return SimpleNamespace(logits_output=output)
 
 
@@ -131,6 +136,9 @@ def _steps(case: dict[str, Any]) -> tuple[Any, Any]:
             skip_prefill=True,
             static_kv_splits=True,
             enable_deterministic=False,
+            # 0.5.17 and 0.5.18 have these in a translator's place.
+            _unified_dense=False,
+            _unified_hooks=SimpleNamespace(v2p_page_table=None, kernel_page_multiplier=1),
             kv_indptr=made.kv_indptr[step],
         )
     with backends.OnCpu():
@@ -157,7 +165,8 @@ def _runner(case: dict[str, Any], worker: Any) -> Any:
         "mrope_positions": torch.zeros(3, size, dtype=torch.int64),
         "topk_p": torch.zeros(size, 1),
         "topk_index": torch.zeros(size, 1, dtype=torch.int64),
-        "hidden_states": torch.zeros(size, HIDDEN, dtype=torch.float64),
+        # A draft model of its own takes no states.
+        "hidden_states": None if case.get("standalone") else torch.zeros(size, HIDDEN, dtype=torch.float64),
     }
     fields = [each.name for each in dataclasses.fields(drafts.EagleDraftInputBuffers)]
     made: Any = bare(drafts.EAGLEDraftCudaGraphRunner)
@@ -193,9 +202,7 @@ def _runner(case: dict[str, Any], worker: Any) -> Any:
     return made
 
 
-def _init_new(
-    batch: Any, runner: Any, kv_loc_plan: Any = None, write_cols: Any = None, **_: Any
-) -> ForwardBatch:
+def _init_new(batch: Any, runner: Any, kv_loc_plan: Any = None, write_cols: Any = None, **_: Any) -> Any:
     """Return the forward batch of a draft, whose constructor takes what a whole scheduler has."""
     made = backends.forward_batch(
         "draft decode",
@@ -214,7 +221,7 @@ def _init_new(
     if hasattr(translator, "own_plan"):
         plan = translator.own_plan(made) if kv_loc_plan is None else kv_loc_plan
         plan.bind(made, translator, cols=write_cols)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _worker(case: dict[str, Any]) -> Any:
@@ -226,8 +233,10 @@ def _worker(case: dict[str, Any]) -> Any:
     width = case["draft_tokens"]
     attention, pool = _steps(case)
     translator = attention.kv_index_translator
-    draft = _Draft(pool.req_to_token, translator, pool)
-    target = SimpleNamespace(decode_cuda_graph_runner=_DecodeCudaGraphRunner(), kv_index_translator=translator)
+    draft = _Draft(pool, translator, standalone=case.get("standalone", False))
+    target = SimpleNamespace(
+        decode_cuda_graph_runner=_DecodeCudaGraphRunner(), kv_index_translator=translator
+    )
     generator = torch.Generator().manual_seed(7)
     worker: Any = bare(eagle_worker_v2.EagleDraftWorker)
     vars(worker).update(
@@ -252,7 +261,7 @@ def _worker(case: dict[str, Any]) -> Any:
     return worker
 
 
-def _batch(step: dict[str, Any], number: int) -> Any:
+def _batch(case: dict[str, Any], step: dict[str, Any], number: int) -> Any:
     count, generator = len(step["rows"]), torch.Generator().manual_seed(number)
     lens, mirrored = torch.tensor(step["lens"]), step.get("mirror", False)
     return SimpleNamespace(
@@ -268,36 +277,53 @@ def _batch(step: dict[str, Any], number: int) -> Any:
         spec_info=EagleDraftInput(
             topk_p=torch.ones(count, 1),
             topk_index=torch.randint(VOCABULARY, (count, 1), generator=generator),
-            hidden_states=torch.randn((count, HIDDEN), generator=generator, dtype=torch.float64),
+            hidden_states=None
+            if case.get("standalone")
+            else torch.randn((count, HIDDEN), generator=generator, dtype=torch.float64),
         ),
     )
 
 
-def _noting(built: list[dict[str, Any]]) -> Any:
-    """Return what takes the place of the function that builds a verify, notes its arguments and checks their names."""
+def _noting(target: Any, built: list[dict[str, Any]]) -> Any:
+    """Return what takes the place of the function that builds a verify: it notes what it is called with."""
     asked = inspect.signature(eagle_worker_v2.build_eagle_verify_input)
     has_slots = any(each.name == _SLOTS for each in dataclasses.fields(EagleVerifyInput))
 
     def build(*given: Any, **named: Any) -> Any:
         found = asked.bind(*given, **named).arguments
-        batch, worker = found.pop("batch"), found.pop("target_worker")
-        assert found.pop("draft_input") is batch.spec_info
+        assert found.pop("target_worker") is target
+        assert found.pop("draft_input") is found.pop("batch").spec_info
         # Graphs write to the same memory in the next step.
         built.append({name: backends.plain(value) for name, value in found.items()})
-        built[-1]["worker"] = worker.model_runner.decode_cuda_graph_runner is not None
-        built[-1]["tree_mask_mode"] = int(found["tree_mask_mode"])
+        built[-1]["tree_mask_mode"] = found["tree_mask_mode"].name
         return SimpleNamespace(**{_SLOTS: None} if has_slots else {})
 
     return build
 
 
 def _poison(worker: Any) -> None:
-    """Leave in the buffers of the draft's own graphs what no draft may read."""
-    for name in ("seq_lens", "req_pool_indices", "out_cache_loc", "positions", "topk_index", "hidden_states"):
-        getattr(worker.cuda_graph_runner.buffers, name).fill_(POISON)
+    """Leave in the buffers of the draft's own graphs, and in the plans of all graphs, what no draft may read."""
+    buffers, attention = worker.cuda_graph_runner.buffers, worker.draft_attn_backend
+    poisoned = [
+        getattr(buffers, name)
+        for name in (
+            *("seq_lens", "req_pool_indices", "out_cache_loc", "positions"),
+            *("topk_index", "hidden_states"),
+        )
+    ]
+    if isinstance(attention, TritonMultiStepDraftBackend):
+        poisoned += [attention.cuda_graph_kv_indices, attention.kv_indptr[:, 1:]]
+    else:
+        for each in attention.attn_backends:
+            plan = each.decode_cuda_graph_metadata
+            poisoned += [plan[name] for name in ("cache_seqlens", "page_table_draft_decode")]
+    for each in poisoned:
+        if each is not None:
+            each.fill_(POISON)
 
 
 def _looked_up(pool: Any, batch: Any, width: int) -> torch.Tensor:
+    """Return the slots of a verify as a tree looks them up that has noted none."""
     columns = batch.seq_lens[:, None] + torch.arange(width)
     found: torch.Tensor = pool.req_to_token[batch.req_pool_indices[:, None], columns]
     return found.flatten().long()
@@ -307,33 +333,40 @@ def _looked_up(pool: Any, batch: Any, width: int) -> torch.Tensor:
 def drafted(case: dict[str, Any], steps: list[dict[str, Any]], disable: str = "") -> dict[str, Any]:
     """Draft each batch; return what each verify is built of and writes to, and what the drafts have written.
 
-    A step with ``own`` is one that the tree's own graph has to draft.
+    The graphs of the tree draft the steps with ``own``, between those that whole graphs may draft.
     """
     os.environ["PATCHKIT_DISABLE"] = disable
+    worker, width = _worker(case), case["draft_tokens"]
     built: list[dict[str, Any]] = []
-    # It notes the signature of the tree's own.
+    noted: list[bool] = []
     theirs = eagle_worker_v2.build_eagle_verify_input
-    eagle_worker_v2.build_eagle_verify_input = _noting(built)
+    vars(eagle_worker_v2)["build_eagle_verify_input"] = _noting(worker.target_worker, built)
     try:
-        worker, width = _worker(case), case["draft_tokens"]
         for number, step in enumerate(steps):
             _poison(worker)
+            # Behind another stream's plan no draft is a whole graph.
             worker.plan_stream = object() if step.get("own") else None
-            batch = _batch(step, number)
-            made = worker.draft(batch)
-            slots = getattr(made, _SLOTS, None)
+            batch = _batch(case, step, number)
+            slots = getattr(worker.draft(batch), _SLOTS, None)
             if slots is None:
                 slots = verify_slots(batch, width)
-            looked_up = _looked_up(worker.req_to_token_pool, batch, width)
-            built[-1]["slots"] = backends.plain(looked_up if slots is None else slots)
-            built[-1]["lens"] = batch.seq_lens.tolist(), batch.req_pool_indices.tolist()
-            assert built[-1]["slots"] == backends.plain(looked_up)
+            noted.append(slots is not None)
+            if slots is None:
+                slots = _looked_up(worker.req_to_token_pool, batch, width)
+            built[-1] |= {
+                "slots": backends.plain(slots),
+                "lens": batch.seq_lens.tolist(),
+                "rows": batch.req_pool_indices.tolist(),
+            }
     finally:
-        eagle_worker_v2.build_eagle_verify_input = theirs
+        # This process answers further requests.
+        vars(eagle_worker_v2)["build_eagle_verify_input"] = theirs
     graphs = getattr(worker.cuda_graph_runner, "patchkit_drafts", None)
     return {
         "built": built,
         # The first slot is that of padding.
         "cache": worker.draft_runner.cache[1:].tolist(),
+        # Whether a step's verify need not look its slots up.
+        "noted": noted,
         "whole": 0 if graphs is None else graphs.steps[True],
     }

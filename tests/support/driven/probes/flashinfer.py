@@ -1,4 +1,4 @@
-"""What FlashInfer plans for a draft-extend, in graphs and without, and who has a graph for it."""
+"""What FlashInfer plans for a draft-extend and a verify, in graphs and without, and who has a graph for it."""
 
 from __future__ import annotations
 
@@ -59,6 +59,7 @@ class Wrapper:
         self._max_total_num_rows: int | None = None
         self._plan_info: Any = None
         self.waits = 0
+        self.is_masked = False
 
     def begin_forward(
         self,
@@ -78,7 +79,7 @@ class Wrapper:
         self.waits += waits
         if not waits and self.behaviour == "refuses":
             raise ValueError("a layout on the host")
-        assert custom_mask is None
+        self.is_masked = custom_mask is not None
         query_heads, key_heads, head_dim, page_size = sizes
         self._cached_module = self._cached_module or _Module()
         buffers = (self._qo_indptr_buf, self._paged_kv_indptr_buf, self._paged_kv_last_page_len_buf)
@@ -182,6 +183,19 @@ def _generates(verify_input: Any) -> Any:
     return verify_input.generate_attn_arg_prefill
 
 
+def _generate_on_cpu(verify_input: Any) -> None:
+    """Let a kind of verify lay out its queries and keys on the CPU."""
+    made = _generates(verify_input)
+
+    def generated(self: Any, *given: Any) -> Any:
+        with backends.OnCpu():
+            slots, keys, starts, mask = made(self, *given)
+        Wrapper.on_device = (starts.data_ptr(),)
+        return slots, keys, starts, mask
+
+    verify_input.generate_attn_arg_prefill = generated
+
+
 @repeatable
 def latent_verifies(
     session: dict[str, Any],
@@ -208,16 +222,7 @@ def latent_verifies(
         )
         return verify
 
-    verify_input: Any = type(spec())
-    made = _generates(verify_input)
-
-    def generated(self: Any, *given: Any) -> Any:
-        with backends.OnCpu():
-            slots, keys, starts, mask = made(self, *given)
-        Wrapper.on_device = (starts.data_ptr(),)
-        return slots, keys, starts, mask
-
-    verify_input.generate_attn_arg_prefill = generated
+    _generate_on_cpu(type(spec()))
     wrappers = {}
     for bs in sorted(session["graphs"], reverse=True):
         state = backends.GraphInputs(backend, largest)
@@ -294,12 +299,13 @@ def replays(session: dict[str, Any], mirror: str, environment: dict[str, str], *
     ``mirror`` is what a replay is handed for the host's lengths: the ``true`` ones, ``none`` without a sum,
     ``stale`` ones without a sum, or ``wrong`` ones with it. Of ``how``, ``behaviour`` is a wrapper's, ``listed``
     says whether a worker's list is asked about the backend first, and with ``all_accepted`` the mode is the v1
-    draft-extend, in which every token was.
+    draft-extend, in which every token was. With ``branches`` it is a verify, of so many in each request.
     """
     os.environ.update(environment)
     Wrapper.behaviour = how.get("behaviour", "")
-    server, graphs = session["server"], session["graphs"]
+    server, graphs, branches = session["server"], session["graphs"], how.get("branches", 0)
     tokens, mode = server["draft_tokens"], "extend v1" if how.get("all_accepted") else "extend v2"
+    mode = "verify" if branches else mode
     backend = _backend(server)
     updater = backend.indices_updater_prefill
     on_device = (updater.kv_indptr[0], updater.qo_indptr[0], updater.kv_last_page_len)
@@ -310,11 +316,27 @@ def replays(session: dict[str, Any], mirror: str, environment: dict[str, str], *
     with backends.OnCpu():
         backend.init_cuda_graph_state(largest, largest * tokens)
     wrappers, result = {}, []
+
+    def spec_of(bs: int) -> Any:
+        if not branches:
+            return backends.spec_info("extend v1", accepted=[tokens] * bs, stride=tokens)
+        spec = backends.spec_info("verify", stride=tokens, topk=branches)
+        spec.custom_mask = torch.ones(tokens * bs * (server["context"] + tokens), dtype=torch.bool)
+        return spec
+
+    if branches:
+        _generate_on_cpu(type(spec_of(1)))
     for bs in sorted(graphs, reverse=True):
         state = backends.GraphInputs(backend, largest)
-        spec = backends.spec_info("extend v1", accepted=[tokens] * bs, stride=tokens)
         backends.capture(
-            backend, mode, bs=bs, num_tokens=bs * tokens, rows=state.rows, lens=state.lens, spec=spec
+            backend,
+            mode,
+            bs=bs,
+            num_tokens=bs * tokens,
+            rows=state.rows,
+            lens=state.lens,
+            spec=spec_of(bs),
+            total=int(state.lens[:bs].sum()),
         )
         metadata = backend.forward_metadata
         (wrappers[bs],) = metadata.prefill_wrappers
@@ -340,9 +362,9 @@ def replays(session: dict[str, Any], mirror: str, environment: dict[str, str], *
             lens=state.lens,
             lens_cpu=lens_cpu,
             total=total,
-            spec=backends.spec_info("extend v1", accepted=[tokens] * bs, stride=tokens),
+            spec=spec_of(bs),
         )
-        result.append(_read(backend, wrappers[bs], bs))
+        result.append(_read(backend, wrappers[bs], bs) | {"masked": wrappers[bs].is_masked})
     return {"captured": captured_as, "replayed": result}
 
 
