@@ -74,7 +74,7 @@ BATCHES = st.lists(
 
 def is_known(batch: dict[str, Any]) -> bool:
     """Return whether the host knows a batch's positions: without padding, a length of 1 could be padding."""
-    return batch["mirror"] == "true" and (batch["padding"] > 0 or batch["lens"][-1] > 1)
+    return bool(batch["mirror"] == "true" and (batch["padding"] > 0 or batch["lens"][-1] > 1))
 
 
 @pytest.mark.parametrize("topk", [1, 4])

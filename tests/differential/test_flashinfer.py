@@ -191,7 +191,8 @@ def test_the_verify_of_a_chain_is_planned_without_a_mask_and_waited_for_once(
     expected, _, masked = verifies(unpatched, drawn)
     assert masked == {True}
     assert verifies(opted_out, drawn) == (expected, plans(drawn, COPIES, 0), {False})
-    for mirror, how in (("wrong", {}), ("true", {"off": "28782/host-plan"})):
+    hows: list[tuple[str, dict[str, Any]]] = [("wrong", {}), ("true", {"off": "28782/host-plan"})]
+    for mirror, how in hows:
         assert verifies(opted_out, drawn, mirror, **how) == (expected, plans(drawn, COPIES, COPIES), {False})
 
 

@@ -691,6 +691,23 @@ DRIVEN = (
         ),
     ),
     Driven(
+        (
+            *_of(
+                "speculative/eagle_draft_cuda_graph_runner.py", "EAGLEDraftCudaGraphRunner.capture_one_shape"
+            ),
+            *_of("speculative/eagle_worker_v2.py", "EagleDraftWorker.draft"),
+        ),
+        tuple(
+            Case(
+                "draft_graphs.drafted",
+                (TAILS | {"backend": backend}, [{"rows": [3, 5, 1], "lens": [9, 30, 2]}] * 2),
+                besides="noted whole",
+                first="0.5.16",
+            )
+            for backend in ("triton", "fa3")
+        ),
+    ),
+    Driven(
         _of("speculative/eagle_info.py", "EagleDraftInput.merge_batch"),
         (Case("batches.merged_drafts", (True, True, [1, 3])),),
     ),

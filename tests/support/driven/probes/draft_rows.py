@@ -120,7 +120,7 @@ def offsets(
         )
         copies.clear()
         given.clear()
-        torch.Tensor.cpu = noted  # type: ignore[method-assign]
+        torch.Tensor.cpu = noted  # type: ignore[assignment, method-assign]
         try:
             draft.common_template(
                 planned,
