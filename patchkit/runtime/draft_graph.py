@@ -17,6 +17,7 @@ from ..backends.step_slots import fill_slots_ahead
 from .accepted_rows import is_released
 from .copies import copy_together
 from .flash_attention import is_plain
+from .lengths import lens_sum
 from .step_graphs import (
     StepGraphs,
     backend_of,
@@ -41,12 +42,12 @@ _GRAPHS, _KIND = "patchkit_drafts", "whole"
 _SLOTS = "prepared_out_cache_loc"
 STEPS = {"FlashAttentionMultiStepBackend", "TritonMultiStepDraftBackend"}
 """The backends of all steps of a draft that plan them on the device."""
-BUFFERS = {
+# What such a graph fills in a draft's place, and what a draft of one chain does not read.
+_BUFFERS = {
     *("input_ids", "req_pool_indices", "out_cache_loc", "positions", "hidden_states", "topk_p", "topk_index"),
     *("seq_lens", "seq_lens_cpu", "extend_seq_lens", "mrope_positions"),
     *("global_num_tokens_gpu", "global_num_tokens_for_logprob_gpu"),
 }
-"""What such a graph fills in a draft's place, and what a draft of one chain does not read."""
 # What the draft names in the trees that this is for, with the preparation of its batch and the replay of its graph.
 _NAMES = """
 CaptureHiddenMode ForwardBatch LAST NULL SimpleNamespace _grouped_foreach_copy_ _is_cpu _make_graph_key _pad_to_bucket
@@ -149,9 +150,22 @@ class ChainGraphs(StepGraphs[_Graph]):
         copy_together(copies)
 
 
-def returns_experts(runner: Any) -> bool:
-    """Return whether requests may ask for the experts of their tokens, which are copied by slots that a step keeps."""
-    return bool(settled_options(runner).get("enable_return_routed_experts"))
+def chain_obstacles(runner: Any, batch: Any, pool: Any) -> dict[str, bool]:
+    """Return which hold of the reasons for which no draft of ``runner`` is a chain in a graph of its own.
+
+    ``pool`` has the rows of requests.
+    """
+    return {
+        "the draft is no chain": runner.eagle_worker.speculative_num_draft_tokens
+        != runner.speculative_num_steps + 1,
+        "the pool has no row for padding": 0 in getattr(pool, "free_slots", [0]),
+        "the pool is not contiguous": not pool.req_to_token.is_contiguous(),
+        # These are copied by slots that a step keeps.
+        "requests may ask for their experts": bool(
+            settled_options(runner).get("enable_return_routed_experts")
+        ),
+        **obstacles(runner, batch, _BUFFERS),
+    }
 
 
 class _Draft(NamedTuple):
@@ -170,17 +184,13 @@ def _obstacle(runner: Any, batch: Any) -> str | None:
         return "its runner or worker is a class of its own"
     if names := _names_of_fork(worker, runner):
         return f"the worker's draft has code of its own ({', '.join(sorted(names))})"
-    pool, steps = worker.req_to_token_pool, runner.draft_attn_backend
+    steps = runner.draft_attn_backend
     found = {
         f"{_PATCH} is disabled": disabled(_PATCH),
-        "the draft is no chain": worker.speculative_num_draft_tokens != runner.speculative_num_steps + 1,
-        "the pool has no row for padding": 0 in getattr(pool, "free_slots", [0]),
-        "the pool is not contiguous": not pool.req_to_token.is_contiguous(),
+        **chain_obstacles(runner, batch, worker.req_to_token_pool),
         "its backend is neither plain Triton nor plain FlashAttention-3": type(steps).__name__ not in STEPS
         or not all(map(_plans_on_device, steps.attn_backends)),
-        "requests may ask for their experts": returns_experts(runner),
         "its window has slots of its own": getattr(steps, "window_rail", False),
-        **obstacles(runner, batch, BUFFERS),
     }
     return next((why for why, holds in found.items() if holds), None)
 
@@ -214,12 +224,8 @@ def capture_draft(runner: Any, size: int, batch: Any, forward: Callable[[], Any]
     )
     if made is None:
         return
-    ahead, rows, table = (
-        made.ahead_of(size),
-        made.rows[:size],
-        runner.eagle_worker.req_to_token_pool.req_to_token,
-    )
-    lens = made.padded[:size]
+    ahead, rows, lens = made.ahead_of(size), made.rows[:size], made.padded[:size]
+    table = runner.eagle_worker.req_to_token_pool.req_to_token
     inputs: dict[str, object] = {
         "req_pool_indices": rows,
         "seq_lens": lens,
@@ -263,9 +269,9 @@ def run_draft(worker: Any, batch: Any, build: Callable[..., Any]) -> Any:
     graphs.fill(size, batch)
     with timed(worker, "eagle_draft"):
         graph.replay()
-    if batch.seq_lens_sum is None and batch.seq_lens_cpu is not None:
+    if batch.seq_lens_sum is None:
         # As the tree does when it makes the draft's batch; it sizes a mask by that.
-        batch.seq_lens_sum = int(batch.seq_lens_cpu.sum())
+        batch.seq_lens_sum = lens_sum(batch.seq_lens_cpu)
     made = build(
         batch,
         batch.spec_info,

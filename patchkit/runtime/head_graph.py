@@ -17,7 +17,7 @@ from ..backends.step_buffers import ChainDrafts, ChainInputs, ChainMask
 from ..backends.step_slots import fill_slots_ahead
 from .accepted_rows import is_released
 from .constants import made_once
-from .draft_graph import BUFFERS, STEPS, ChainGraphs, returns_experts
+from .draft_graph import STEPS, ChainGraphs, chain_obstacles
 from .flash_attention import is_plain
 from .step_graphs import (
     StepGraphs,
@@ -26,7 +26,6 @@ from .step_graphs import (
     has_others,
     having,
     names_of_fork,
-    obstacles,
     outputs_of,
     target_of,
     timed,
@@ -136,16 +135,12 @@ def _obstacle(runner: Any, batch: Any) -> str | None:
     width, steps = runner.speculative_num_steps + 1, runner.draft_attn_backend
     found = {
         f"{', '.join(off)} is disabled": bool(off),
-        "the draft is no chain": worker.speculative_num_draft_tokens != width,
+        **chain_obstacles(runner, batch, batch.req_to_token_pool),
         "the target has no graphs of as many tokens a request": width_of(target) != width,
         "the target has a buffer of its own": has_others(target.buffers, _TARGETS),
-        "the pool has no row for padding": 0 in getattr(batch.req_to_token_pool, "free_slots", [0]),
-        "the pool is not contiguous": not batch.req_to_token_pool.req_to_token.is_contiguous(),
-        "requests may ask for their experts": returns_experts(runner),
         "requests are sparse": getattr(target.model_runner, "hisparse_coordinator", None) is not None,
         "its backends are neither plain Triton nor plain FlashAttention-3": type(steps).__name__ not in STEPS
         or not all(map(_plans_on_device, (target.attn_backend, *steps.attn_backends))),
-        **obstacles(runner, batch, BUFFERS),
     }
     return next((why for why, holds in found.items() if holds), None)
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import random
-from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from support.captured import Capturing, Graph
+from support.captured import Graph
+from support.chains import CONTEXT, HIDDEN, ROWS, SIZES, WIDTH, Drafting, Mode, chain, planned
 
 from patchkit.runtime.draft_graph import capture_draft, run_draft
 from patchkit.runtime.step_inputs import verify_slots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-WIDTH, VOCABULARY, HIDDEN, ROWS, CONTEXT = 4, 17, 3, 9, 64
-SIZES = [1, 2, 4]
+    from collections.abc import Callable
 
 
 class EAGLEDraftCudaGraphRunner(SimpleNamespace):
@@ -47,8 +44,7 @@ class TritonMultiStepDraftBackend:
 
     def init_forward_metadata_out_graph(self, batch: Any) -> None:
         assert (batch.seq_lens_cpu, batch.seq_lens_sum, batch.num_padding) == (None, None, 0)
-        lens, rows = batch.seq_lens.tolist(), batch.req_pool_indices.tolist()
-        self.planned = [self.table[row, :length].tolist() for row, length in zip(rows, lens, strict=True)]
+        self.planned = planned(self.table, batch)
 
 
 class FullCudaGraphBackend:
@@ -71,31 +67,12 @@ class FullCudaGraphBackend:
         self.graphs[key].replay()
 
 
-class Mode(SimpleNamespace):
-    """A batch's mode."""
-
-    def is_decode(self) -> bool:
-        return bool(self.decodes)
-
-
-def chain(token: int, state: list[float], slots: list[int]) -> list[int]:
-    """Return the tokens that a draft drafts behind the slots of a request."""
-    found = [token]
-    while len(found) < WIDTH - 1:
-        found.append((found[-1] * 3 + round(sum(state)) + sum(slots)) % VOCABULARY)
-    return found
-
-
-class Server(Capturing):
+class Server(Drafting):
     """The parts of a worker that such a graph has to do with."""
 
     def __init__(self, **changes: Any) -> None:
         super().__init__()
-        self.table = torch.arange(ROWS * CONTEXT, dtype=torch.int32).view(ROWS, CONTEXT) - CONTEXT
-        # The first row is that of padding.
-        self.table[0] = 0
         self.steps = TritonMultiStepDraftBackend(self.table)
-        self.written: list[tuple[list[int], list[int]]] = []
         largest = max(SIZES)
         model = SimpleNamespace(decode_cuda_graph_runner=DecodeCudaGraphRunner())
         self.target_worker = SimpleNamespace(model_runner=model)
@@ -125,25 +102,15 @@ class Server(Capturing):
             ),
         )
         self.cuda_graph_runner = self.runner
-        self.topk, self.plan_stream, self.speculative_num_draft_tokens = 1, None, WIDTH
         self.tree_mask_mode, self.device = "mode", "cpu"
         self.parents = torch.arange(-1, WIDTH - 2).repeat(largest, 1)
         self.order = torch.arange(WIDTH - 1).repeat(largest, 1)
         self.change(changes)
 
     def forward(self, batch: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, None]:
-        """Draft as the tree's own graph does: it reads the batch, and moves its positions on."""
-        self.written.append((batch.out_cache_loc.tolist(), batch.positions.tolist()))
-        batch.positions.add_(WIDTH)
-        given = batch.spec_info
-        drafts = [
-            chain(token, state, slots)
-            for token, state, slots in zip(
-                given.topk_index[:, 0].tolist(), given.hidden_states.tolist(), self.steps.planned, strict=True
-            )
-        ]
-        size = len(drafts)
-        return self.parents[:size], self.order[:size], torch.tensor(drafts), None
+        """Draft as the tree's own graph does."""
+        drafts = self.drafts_of(batch)
+        return self.parents[: len(drafts)], self.order[: len(drafts)], drafts, None
 
     def capture_all(self) -> Server:
         own = dict.fromkeys(("req_pool_indices", "out_cache_loc", "positions", "topk_p", "topk_index"))
@@ -160,28 +127,6 @@ class Server(Capturing):
             capture_draft(self.runner, size, batch, partial(self.forward, batch))
             assert vars(batch) == before
         return self
-
-    def batch(self, requests: list[tuple[int, int]], draw: random.Random, **changes: Any) -> Any:
-        """Return a batch of requests, each a row of the pool and a length."""
-        rows, lens = (torch.tensor(each) for each in zip(*requests, strict=True))
-        count = len(requests)
-        values = {
-            "topk_index": torch.tensor([[draw.randrange(VOCABULARY)] for _ in requests]),
-            "hidden_states": torch.tensor([[draw.randrange(5) / 1 for _ in range(HIDDEN)]] * count),
-        }
-        made = SimpleNamespace(
-            req_pool_indices=rows,
-            seq_lens=lens,
-            seq_lens_cpu=None,
-            seq_lens_sum=None,
-            forward_mode=Mode(decodes=True),
-            global_num_tokens=None,
-            spec_info=SimpleNamespace(**values),
-        )
-        for path, value in changes.items():
-            owner, _, name = path.rpartition("__")
-            setattr(getattr(made, owner) if owner else made, name, value)
-        return made
 
 
 # The class of sglang's own worker.
@@ -426,15 +371,8 @@ def test_a_capture_that_fails_ends_all(
 
 
 def test_a_rank_that_times_its_drafts_replays_what_the_others_do() -> None:
-    server, timed = Server().capture_all(), []
-
-    @contextmanager
-    def wrap(metadata: dict[str, str]) -> Iterator[None]:
-        before = sum(graph.replays for graph in server.graphs)
-        yield
-        timed.append((metadata["category"], sum(graph.replays for graph in server.graphs) - before))
-
-    server.draft_runner.device_timer = SimpleNamespace(wrap=wrap)
+    server = Server().capture_all()
+    timed = server.time()
     assert step(server) is not None
     assert timed == [("eagle_draft", 1)]
 

@@ -5,24 +5,19 @@ from __future__ import annotations
 import gc
 import random
 import weakref
-from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
-from support.captured import Capturing, Graph
+from support.captured import Graph
+from support.chains import CONTEXT, HIDDEN, ROWS, SIZES, WIDTH, Drafting, Mode, chain, planned
 
 from patchkit.runtime.head_graph import capture_head, is_prepared, run_head
 from patchkit.runtime.step_inputs import verify_slots
 from patchkit.runtime.triton_attention import replay_triton_verify
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-WIDTH, VOCABULARY, HIDDEN, ROWS, CONTEXT = 4, 17, 3, 9, 64
-SIZES = [1, 2, 4]
 MASK = max(SIZES) * WIDTH * (CONTEXT + WIDTH)
 
 
@@ -78,36 +73,16 @@ class TritonMultiStepDraftBackend:
 
     def init_forward_metadata_replay_cuda_graph(self, batch: Any, size: int) -> None:
         assert batch.seq_lens_cpu is None
-        lens, rows = batch.seq_lens.tolist(), batch.req_pool_indices.tolist()
-        self.planned = [self.table[row, :length].tolist() for row, length in zip(rows, lens, strict=True)]
+        self.planned = planned(self.table, batch)
         assert len(self.planned) == size
 
 
-class Mode(SimpleNamespace):
-    """A batch's mode."""
-
-    def is_decode(self) -> bool:
-        return bool(self.decodes)
-
-
-def chain(token: int, state: list[float], slots: list[int]) -> list[int]:
-    """Return the tokens that a draft drafts behind the slots of a request."""
-    found = [token]
-    while len(found) < WIDTH - 1:
-        found.append((found[-1] * 3 + round(sum(state)) + sum(slots)) % VOCABULARY)
-    return found
-
-
-class Server(Capturing):
+class Server(Drafting):
     """The parts of a worker that a head has to do with."""
 
     def __init__(self, **changes: Any) -> None:
         super().__init__()
-        self.table = torch.arange(ROWS * CONTEXT, dtype=torch.int32).view(ROWS, CONTEXT) - CONTEXT
-        # The first row is that of padding.
-        self.table[0] = 0
         self.backend, self.steps = TritonAttnBackend(self.table), TritonMultiStepDraftBackend(self.table)
-        self.written: list[tuple[list[int], list[int]]] = []
         largest = max(SIZES)
 
         def zeros(*shape: int, kind: torch.dtype = torch.int64) -> torch.Tensor:
@@ -161,21 +136,11 @@ class Server(Capturing):
             _capture_graph=self.capture,
         )
         self.cuda_graph_runner = self.runner
-        self.topk, self.plan_stream, self.speculative_num_draft_tokens = 1, None, WIDTH
         self.change(changes)
 
     def forward(self, batch: Any) -> tuple[None, None, torch.Tensor]:
-        """Draft as the tree's own graph does: it reads the batch, and moves its positions on."""
-        self.written.append((batch.out_cache_loc.tolist(), batch.positions.tolist()))
-        batch.positions.add_(WIDTH)
-        given = batch.spec_info
-        drafts = [
-            chain(token, state, slots)
-            for token, state, slots in zip(
-                given.topk_index[:, 0].tolist(), given.hidden_states.tolist(), self.steps.planned, strict=True
-            )
-        ]
-        return None, None, torch.tensor(drafts)
+        """Draft as the tree's own graph does."""
+        return None, None, self.drafts_of(batch)
 
     def capture_all(self) -> Server:
         own = dict.fromkeys(
@@ -192,31 +157,6 @@ class Server(Capturing):
             capture_head(self.runner, size, batch, partial(self.forward, batch), None)
             assert batch.positions is None
         return self
-
-    def batch(self, requests: list[tuple[int, int]], draw: random.Random, **changes: Any) -> Any:
-        """Return a batch of requests, each a row of the pool and a length."""
-        rows, lens = (torch.tensor(each) for each in zip(*requests, strict=True))
-        count = len(requests)
-
-        def tokens() -> torch.Tensor:
-            return torch.tensor([draw.randrange(VOCABULARY) for _ in requests])
-
-        values = {
-            "topk_index": tokens()[:, None],
-            "hidden_states": torch.tensor([[draw.randrange(5) / 1 for _ in range(HIDDEN)]] * count),
-            "bonus_tokens": tokens().int(),
-        }
-        made = SimpleNamespace(
-            req_pool_indices=rows,
-            seq_lens=lens,
-            forward_mode=Mode(decodes=True),
-            global_num_tokens=None,
-            spec_info=SimpleNamespace(**values),
-        )
-        for path, value in changes.items():
-            owner, _, name = path.rpartition("__")
-            setattr(getattr(made, owner) if owner else made, name, value)
-        return made
 
 
 # The class of sglang's own worker.
@@ -491,15 +431,8 @@ def test_the_targets_former_graphs_are_freed_when_it_captures_others() -> None:
 
 
 def test_a_rank_that_times_its_drafts_replays_what_the_others_do() -> None:
-    server, timed = Server().capture_all(), []
-
-    @contextmanager
-    def wrap(metadata: dict[str, str]) -> Iterator[None]:
-        before = sum(graph.replays for graph in server.graphs)
-        yield
-        timed.append((metadata["category"], sum(graph.replays for graph in server.graphs) - before))
-
-    server.draft_runner.device_timer = SimpleNamespace(wrap=wrap)
+    server = Server().capture_all()
+    timed = server.time()
     assert step(server) is not None
     assert timed == [("eagle_draft", 1)]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import gc
 import random
 import weakref
-from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -16,9 +15,6 @@ from support.captured import Capturing, Graph
 
 from patchkit.runtime.tail_graph import capture_tail, run_tail
 from patchkit.runtime.triton_attention import is_plain_triton, replay_triton_extend
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WIDTH, VOCABULARY, HIDDEN, ROWS, CONTEXT = 3, 17, 4, 9, 64
 SIZES = [1, 2, 4]
@@ -476,15 +472,8 @@ def test_the_draft_is_extended_as_before_behind_a_verify_with(change: dict[str, 
 
 
 def test_a_rank_that_times_its_draft_extends_replays_what_the_others_do() -> None:
-    server, timed = Server().capture_all(), []
-
-    @contextmanager
-    def wrap(metadata: dict[str, str]) -> Iterator[None]:
-        before = sum(graph.replays for graph in server.graphs)
-        yield
-        timed.append((metadata["category"], sum(graph.replays for graph in server.graphs) - before))
-
-    server.draft_runner.device_timer = SimpleNamespace(wrap=wrap)
+    server = Server().capture_all()
+    timed = server.time()
     assert step(server)[0]
     assert timed == [("eagle_draft_extend", 1)]
 

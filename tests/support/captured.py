@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Graph:
@@ -21,6 +26,8 @@ class Graph:
 
 class Capturing:
     """A server, one capture of which may fail, and each part of which may be another."""
+
+    draft_runner: Any
 
     def __init__(self) -> None:
         self.graphs: list[Graph] = []
@@ -42,3 +49,16 @@ class Capturing:
         graph.run, graph.left = run, run()
         self.graphs.append(graph)
         return graph.left
+
+    def time(self) -> list[tuple[str, int]]:
+        """Time replays from now on; return the list of what was timed: its category, and the graphs replayed in it."""
+        timed: list[tuple[str, int]] = []
+
+        @contextmanager
+        def wrap(metadata: dict[str, str]) -> Iterator[None]:
+            before = sum(graph.replays for graph in self.graphs)
+            yield
+            timed.append((metadata["category"], sum(graph.replays for graph in self.graphs) - before))
+
+        self.draft_runner.device_timer = SimpleNamespace(wrap=wrap)
+        return timed
