@@ -257,6 +257,18 @@ def target(kind: str, server: dict[str, Any], graph: int | None) -> Any:
     return made
 
 
+def attended(backend: Any, size: int, metadata: str) -> list[torch.Tensor]:
+    """Return the slots to which each request of a graph of ``size`` attends, from the memory that its kernels read.
+
+    ``metadata`` names what FlashAttention-3 has planned for graphs of that mode.
+    """
+    if isinstance(backend, TritonAttnBackend):
+        starts, slots = backend.kv_indptr, backend.cuda_graph_kv_indices
+        return [slots[starts[row] : starts[row + 1]] for row in range(size)]
+    plan = getattr(backend, metadata)[size]
+    return [plan.page_table[row, : plan.cache_seqlens_int32[row]] for row in range(size)]
+
+
 class GraphInputs:
     """The runners' input buffers for graphs of up to ``largest`` requests.
 

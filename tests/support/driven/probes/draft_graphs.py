@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from sglang.srt.layers.attention.flashattention_backend import FlashAttentionMultiStepBackend
-from sglang.srt.layers.attention.triton_backend import TritonAttnBackend, TritonMultiStepDraftBackend
+from sglang.srt.layers.attention.triton_backend import TritonMultiStepDraftBackend
 from sglang.srt.model_executor import forward_context
 from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
 from sglang.srt.speculative import eagle_draft_cuda_graph_runner as drafts
@@ -78,21 +78,14 @@ class _Draft:
         if given is not None:
             states = states + given / 3
         self.cache[batch.out_cache_loc] = states
-        attended = _attended(forward_context.get_attn_backend(), batch.batch_size)
+        attended = backends.attended(
+            forward_context.get_attn_backend(), batch.batch_size, "decode_cuda_graph_metadata"
+        )
         states = states + torch.stack([self.cache[slots].sum(0) for slots in attended]) / 50
         output = SimpleNamespace(
             next_token_logits=states @ self.head, hidden_states=None if given is None else states
         )
         return SimpleNamespace(logits_output=output)
-
-
-def _attended(backend: Any, size: int) -> list[torch.Tensor]:
-    """Return the slots to which each request of a graph attends, from the memory that its kernels read."""
-    if isinstance(backend, TritonAttnBackend):
-        starts, slots = backend.kv_indptr, backend.cuda_graph_kv_indices
-        return [slots[starts[row] : starts[row + 1]] for row in range(size)]
-    plan = backend.decode_cuda_graph_metadata[size]
-    return [plan.page_table[row, : plan.cache_seqlens_int32[row]] for row in range(size)]
 
 
 def _steps(case: dict[str, Any]) -> tuple[Any, Any]:

@@ -53,15 +53,6 @@ def _build(*given: Any) -> None:
         start += part.numel()
 
 
-def _attended(backend: Any, size: int, metadata: str) -> list[torch.Tensor]:
-    """Return the slots to which each request of a graph attends."""
-    if isinstance(backend, TritonAttnBackend):
-        starts, slots = backend.kv_indptr, backend.cuda_graph_kv_indices
-        return [slots[starts[row] : starts[row + 1]] for row in range(size)]
-    plan = getattr(backend, metadata)[size]
-    return [plan.page_table[row, : plan.cache_seqlens_int32[row]] for row in range(size)]
-
-
 class _Draft:
     """The draft's runner: each token is written to its slot, and logits follow from all that its request then has."""
 
@@ -77,7 +68,7 @@ class _Draft:
         size, given = batch.batch_size, batch.spec_info.hidden_states
         states = self.embedding[batch.input_ids] + batch.positions[:, None] / 7 + given / 3
         self.cache[batch.out_cache_loc] = states
-        attended = _attended(batch.attn_backend, size, "decode_cuda_graph_metadata")
+        attended = backends.attended(batch.attn_backend, size, "decode_cuda_graph_metadata")
         states = states + torch.stack([self.cache[slots].sum(0) for slots in attended]) / 50
         output = SimpleNamespace(next_token_logits=states @ self.head, hidden_states=states)
         return SimpleNamespace(logits_output=output)
@@ -211,7 +202,9 @@ def _read(target: Any, size: int) -> dict[str, Any]:
         "rows": own.req_pool_indices[:count].tolist(),
         "lens": lens,
         "padding": own.out_cache_loc[tokens : size * width].tolist(),
-        "attended": [slots.tolist() for slots in _attended(backend, size, "target_verify_metadata")[:count]],
+        "attended": [
+            slots.tolist() for slots in backends.attended(backend, size, "target_verify_metadata")[:count]
+        ],
         "masks": masks,
     }
 

@@ -41,15 +41,6 @@ class _CudaGraphRunner(SimpleNamespace):
 _CudaGraphRunner.__name__ = "CudaGraphRunner"
 
 
-def _planned(backend: Any, size: int) -> list[torch.Tensor]:
-    """Return the slots to which each request of a graph attends."""
-    if isinstance(backend, TritonAttnBackend):
-        starts, slots = backend.kv_indptr, backend.cuda_graph_kv_indices
-        return [slots[starts[row] : starts[row + 1]] for row in range(size)]
-    plan = backend.draft_extend_metadata[size]
-    return [plan.page_table[row, : plan.cache_seqlens_int32[row]] for row in range(size)]
-
-
 class _Model(accepted_rows._Model):
     """Writes each token to its slot; its states follow from all that its request then has."""
 
@@ -62,9 +53,8 @@ class _Model(accepted_rows._Model):
         states = self.embedding[tokens] + batch.spec_info.hidden_states + positions[:, None] / 7
         self.cache[batch.out_cache_loc] = states
         width = len(tokens) // batch.batch_size
-        read = [
-            self.cache[slots].sum(0).expand(width, -1) for slots in _planned(self.backend, batch.batch_size)
-        ]
+        attended = backends.attended(self.backend, batch.batch_size, "draft_extend_metadata")
+        read = [self.cache[slots].sum(0).expand(width, -1) for slots in attended]
         states = states + torch.cat(read) / 50
         return self.processor.forward(tokens, states, None, batch, None)
 
